@@ -1,14 +1,14 @@
-//! The dynamic section: what the loader is told.
+//! The dynamic section, which tells the loader what to do.
 
 use crate::Memory;
 
 /// Most entries of a dynamic section that are read.
 const MOST_ENTRIES: u64 = 512;
 
-/// Where a dynamic section leads: addresses in the process; 0 = the section does not say.
+/// The addresses that a dynamic section gives, as addresses in the process. 0 = the section does not have it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dynamic {
-    /// What was added to the image's own addresses.
+    /// Difference between addresses in the process and the image's own.
     pub bias: u64,
     /// The table of strings.
     pub strings: u64,
@@ -20,7 +20,7 @@ pub struct Dynamic {
     pub gnu_hash: u64,
     /// The older hash table.
     pub hash: u64,
-    /// Two bytes a symbol: its version.
+    /// Two bytes for each symbol: its version.
     pub versions: u64,
     /// The relocations with addends.
     pub relocations: u64,
@@ -30,14 +30,17 @@ pub struct Dynamic {
     pub soname: Option<u64>,
     /// The loader's `struct r_debug`; only the program's own section has it.
     pub debug: u64,
-    /// It names at least one library.
+    /// Whether it has room for that address. The loader fills it when it starts its list of objects.
+    pub has_debug: bool,
+    /// Whether it names at least one library.
     pub needs_library: bool,
 }
 
 impl Dynamic {
     /// Reads the section at `at`, up to its end or the first entry that cannot be read.
     ///
-    /// glibc relocates pointers in place. musl and the vdso leave them as offsets, so a value below the bias is one.
+    /// glibc relocates pointers in place. musl and the vdso leave them as offsets, so a value below the bias is an
+    /// offset.
     #[must_use]
     pub fn read<M: Memory>(memory: &M, at: u64, bias: u64) -> Dynamic {
         let mut found = Dynamic { bias, ..Dynamic::default() };
@@ -45,7 +48,7 @@ impl Dynamic {
             let Some(at) = at.checked_add(16 * entry) else { break };
             let Some(entry) = memory.bytes::<16>(at) else { break };
             let entry = entry.as_slice();
-            let (Some(tag), Some(value)) = (entry.word(0), entry.word(8)) else { break };
+            let (Some(tag), Some(value)) = (entry.read_word(0), entry.read_word(8)) else { break };
             let address = if value < bias { value.wrapping_add(bias) } else { value };
             match tag {
                 0 => break,
@@ -57,7 +60,7 @@ impl Dynamic {
                 8 => found.relocation_bytes = value,
                 10 => found.string_bytes = value,
                 14 => found.soname = Some(value),
-                21 => found.debug = value,
+                21 => (found.debug, found.has_debug) = (value, true),
                 0x6fff_fef5 => found.gnu_hash = address,
                 0x6fff_fff0 => found.versions = address,
                 _ => {}

@@ -1,4 +1,4 @@
-//! The program headers of an image, and what they lead to.
+//! The program headers of an image, and what they refer to.
 
 use crate::{Dynamic, Memory, Notes, Symbols};
 
@@ -14,11 +14,11 @@ pub mod segment_kind {
     pub const NOTE: u32 = 4;
     /// The program headers themselves.
     pub const HEADERS: u32 = 6;
-    /// `.eh_frame_hdr`, which leads to the unwind data.
+    /// `.eh_frame_hdr`, which refers to the unwind data.
     pub const UNWIND: u32 = 0x6474_e550;
 }
 
-/// What may be done with a segment's memory.
+/// Permissions of a segment's memory.
 pub mod segment_flag {
     /// Executing it.
     pub const EXECUTE: u32 = 1;
@@ -30,9 +30,9 @@ pub mod segment_flag {
 
 /// Bytes of a program header.
 const HEADER_BYTES: u64 = 56;
-/// Most program headers that are looked at.
+/// Most program headers that are read.
 const MOST_HEADERS: u64 = 1000;
-/// Most bytes of notes that are looked at in one segment.
+/// Most bytes of notes that are read in one segment.
 const NOTE_BYTES: usize = 512;
 const PAGE: u64 = 4096;
 
@@ -54,26 +54,26 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Whether it is loaded and holds the image's own address `address`.
+    /// Whether it is loaded and contains the image's own address `address`.
     #[must_use]
     pub fn loads(&self, address: u64) -> bool {
         self.kind == segment_kind::LOAD && address.wrapping_sub(self.address) < self.memory_bytes
     }
 }
 
-/// An image that is mapped, or the file of one.
+/// A mapped image, or the file of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// What to add to the image's own addresses; 0 of a file.
+    /// What to add to the image's own addresses; 0 for a file.
     pub bias: u64,
-    /// The machine it is for, by its number in ELF headers; 0 = not told (the image has only program headers).
+    /// The machine it is for, by its number in ELF headers; 0 = unknown (the image has only program headers).
     pub machine: u16,
     headers: u64,
     count: u64,
 }
 
 impl Image {
-    /// The image whose ELF header lies at `base`, where its file's first byte is mapped.
+    /// The image whose ELF header is at `base`, where its file's first byte is mapped.
     #[must_use]
     pub fn at_base<M: Memory>(memory: &M, base: u64) -> Option<Image> {
         let mut image = Image::with_header(memory, base)?;
@@ -82,16 +82,17 @@ impl Image {
         Some(image)
     }
 
-    /// The image in a file, or in the first bytes of one. Its addresses are as the linker gave them.
+    /// The image in a file, or in the first bytes of a file. Its addresses are those that the linker gave.
     #[must_use]
     pub fn of_file<M: Memory>(file: &M) -> Option<Image> {
         Image::with_header(file, 0)
     }
 
-    /// The image whose `count` program headers lie at `headers`: the program, by the kernel's auxiliary vector.
+    /// The image whose `count` program headers are at `headers`: the program, according to the kernel's auxiliary
+    /// vector.
     ///
-    /// The bias comes from the header that describes the headers. Static-pie programs have none; their headers are in
-    /// the first page of the segment that begins the file.
+    /// The bias comes from the header that describes the headers. Static-pie programs lack it; their headers are in the
+    /// first page of the segment that begins the file.
     #[must_use]
     pub fn with_headers<M: Memory>(memory: &M, headers: u64, count: u64) -> Image {
         let mut image = Image { bias: 0, machine: 0, headers, count: count.min(MOST_HEADERS) };
@@ -109,7 +110,7 @@ impl Image {
         if ident != *b"\x7fELF\x02\x01" {
             return None;
         }
-        let offset = memory.word(base.checked_add(32)?)?;
+        let offset = memory.read_word(base.checked_add(32)?)?;
         let (size, count) = (memory.quarter(base.checked_add(54)?)?, memory.quarter(base.checked_add(56)?)?);
         if u64::from(size) != HEADER_BYTES {
             return None;
@@ -123,13 +124,13 @@ impl Image {
         segment.kind == segment_kind::LOAD && segment.offset < PAGE
     }
 
-    /// How many program headers it says that it has; no more than a thousand.
+    /// The number of program headers that it claims to have, at most a thousand.
     #[must_use]
     pub fn header_count(&self) -> u64 {
         self.count
     }
 
-    /// The program headers that can be read.
+    /// Its readable program headers.
     pub fn segments<'m, M: Memory>(&self, memory: &'m M) -> impl Iterator<Item = Segment> + use<'m, M> {
         let headers = self.headers;
         (0..self.count).map_while(move |index| {
@@ -167,7 +168,8 @@ impl Image {
         Dynamic::read(memory, self.dynamic(memory)?, self.bias).symbols()
     }
 
-    /// The GNU build-id, into `to`; its length. `None`: the first notes of each segment hold no build-id.
+    /// Copies the GNU build-id into `to` and returns its length. `None`: the first notes of each segment have no
+    /// build-id.
     pub fn build_id<M: Memory>(&self, memory: &M, to: &mut [u8; 32]) -> Option<usize> {
         let mut notes = [0; NOTE_BYTES];
         for segment in self.segments(memory).filter(|s| s.kind == segment_kind::NOTE) {

@@ -1,13 +1,15 @@
-//! ELF images where they lie: in our own memory, in another process, in a file.
+//! Reads ELF images in place: in this process, in another process, in a file.
 //!
 //! The caller gives a [`Memory`]. [`Image`] finds the program headers and [`Notes`] walks notes. [`Dynamic`] is the
-//! dynamic section, and [`Symbols`] looks names up by the hash table that the loader uses. [`LinkedObjects`] walks the
-//! loader's list, and [`Unloadable`] says why a program cannot take a preloaded library.
+//! dynamic section, and [`Symbols`] finds names in the hash table that the loader uses. [`LinkedObjects`] walks the
+//! loader's list, and [`Unloadable`] says why a library cannot be preloaded into a program. [`Image::is_relocated`]
+//! says whether pointers in its data are valid yet.
 //!
-//! Everything read is hostile: another thread may unmap the object at any instant, and a file may hold anything. Every
-//! loop is bounded, and what cannot be read ends the search with `None`.
+//! All input is hostile: another thread may unmap the object at any instant, and a file may contain anything. Every
+//! loop is bounded, and unreadable data ends the search with `None`.
 //!
-//! Only 64-bit little-endian images are read. Signal safety: as the given memory; nothing here allocates, locks or panics.
+//! Only 64-bit little-endian images are read. Signal safety: that of the given memory; this crate allocates nothing,
+//! takes no lock and cannot panic.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -16,6 +18,7 @@ mod image;
 mod linked;
 mod memory;
 mod notes;
+mod relocated;
 mod symbols;
 mod unloadable;
 

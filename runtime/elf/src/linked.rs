@@ -2,15 +2,15 @@
 
 use crate::Memory;
 
-/// Most objects of a list that are walked.
+/// Most objects of a list that are visited.
 const MOST_OBJECTS: u32 = 4096;
 
 /// One object of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkedObject {
-    /// What was added to the object's own addresses.
+    /// Difference between addresses in the process and the object's own.
     pub bias: u64,
-    /// Address of its name, which ends with NUL; the program's is empty.
+    /// Address of its name, which ends with NUL. The program's name is empty.
     pub name: u64,
     /// Address of its dynamic section.
     pub dynamic: u64,
@@ -25,10 +25,10 @@ pub struct LinkedObjects<'m, M> {
 }
 
 impl<'m, M: Memory> LinkedObjects<'m, M> {
-    /// Those of the list whose head, the loader's `struct r_debug`, is at `debug`; 0 = there is none.
+    /// The list whose head, the loader's `struct r_debug`, is at `debug`; 0 = there is none.
     pub fn new(memory: &'m M, debug: u64) -> Self {
         // The version, then the first `struct link_map`.
-        let first = if debug == 0 { None } else { debug.checked_add(8).and_then(|at| memory.word(at)) };
+        let first = if debug == 0 { None } else { debug.checked_add(8).and_then(|at| memory.read_word(at)) };
         LinkedObjects { memory, next: first.unwrap_or(0), left: MOST_OBJECTS }
     }
 }
@@ -43,7 +43,7 @@ impl<M: Memory> Iterator for LinkedObjects<'_, M> {
         self.left = self.left.checked_sub(1)?;
         // Bias, name, dynamic section, next.
         let link: [u8; 32] = self.memory.bytes(self.next)?;
-        let [bias, name, dynamic, next] = [0, 8, 16, 24].map(|at| link.as_slice().word(at));
+        let [bias, name, dynamic, next] = [0, 8, 16, 24].map(|at| link.as_slice().read_word(at));
         self.next = next?;
         Some(LinkedObject { bias: bias?, name: name?, dynamic: dynamic? })
     }

@@ -1,8 +1,8 @@
-//! Where an image is read from.
+//! The memory from which an image is read.
 
 /// Bytes at addresses (of a process) or offsets (of a file).
 pub trait Memory {
-    /// Copies what lies at `at`; false when not all of it can be read. Never faults.
+    /// Copies the bytes at `at`. Returns false if not all of them can be read. Never faults.
     fn copy(&self, at: u64, into: &mut [u8]) -> bool;
 
     /// A number of `N` bytes, little-endian.
@@ -14,7 +14,7 @@ pub trait Memory {
 
     /// Eight bytes.
     #[inline(always)]
-    fn word(&self, at: u64) -> Option<u64> {
+    fn read_word(&self, at: u64) -> Option<u64> {
         self.bytes(at).map(u64::from_le_bytes)
     }
 
@@ -29,13 +29,13 @@ pub trait Memory {
         self.bytes(at).map(u16::from_le_bytes)
     }
 
-    /// Does the text at `at`, ended by NUL, equal `text`?
+    /// Whether the text at `at`, which ends with NUL, equals `text`.
     fn text_is(&self, at: u64, text: &[u8]) -> bool {
         let mut at = at;
         let mut parts = text.chunks(PART).peekable();
         while let Some(part) = parts.next() {
             let mut found = [0; PART + 1];
-            // With the NUL behind the last part.
+            // The last part includes the NUL.
             let bytes = part.len() + usize::from(parts.peek().is_none());
             let Some(found) = found.get_mut(..bytes) else { return false };
             if !self.copy(at, found) || !part.iter().chain(&[0]).zip(&*found).all(|(want, is)| want == is) {
@@ -48,17 +48,17 @@ pub trait Memory {
     }
 }
 
-/// Bytes of a text that are compared at once.
+/// Bytes of a text that are compared in one piece.
 const PART: usize = 32;
 
-/// A file's or test's bytes, addressed by their offset.
+/// The bytes of a file or a test, addressed by offset.
 impl Memory for &[u8] {
     fn copy(&self, at: u64, into: &mut [u8]) -> bool {
         let Ok(at) = usize::try_from(at) else { return false };
         let Some(end) = at.checked_add(into.len()) else { return false };
         match self.get(at..end) {
             Some(bytes) => {
-                // No copy_from_slice: its check of lengths is a panic that must not be linked into a host.
+                // Not copy_from_slice, because its check of lengths is a panic, which must not be linked into a host.
                 for (to, from) in into.iter_mut().zip(bytes) {
                     *to = *from;
                 }
@@ -69,7 +69,7 @@ impl Memory for &[u8] {
     }
 }
 
-/// Bytes that lie at an address; nothing else is mapped.
+/// Bytes at an address. Nothing else is mapped.
 #[derive(Clone, Copy, Debug)]
 pub struct BytesAt<'a> {
     /// Address of the first byte.
@@ -84,18 +84,18 @@ impl Memory for BytesAt<'_> {
     }
 }
 
-/// A memory whose first bytes from an address on are read once: each read of another process is a system call.
+/// A memory that reads the bytes after an address in one piece, since each read of another process is a system call.
 #[derive(Debug)]
 pub struct Ahead<'m, M, const N: usize> {
     memory: &'m M,
     at: u64,
     bytes: [u8; N],
-    /// All of the bytes could be read.
+    /// Whether all of the bytes could be read.
     whole: bool,
 }
 
 impl<'m, M: Memory, const N: usize> Ahead<'m, M, N> {
-    /// Reads `N` bytes at `at`. When they cannot all be read, everything is read as it is asked for.
+    /// Reads `N` bytes at `at`. If they cannot all be read, each later request is read singly.
     pub fn new(memory: &'m M, at: u64) -> Self {
         let mut bytes = [0; N];
         let whole = memory.copy(at, &mut bytes);

@@ -1,30 +1,30 @@
-//! Notes: what linkers and programs leave in an image, each with its owner's name.
+//! Notes, which linkers and programs store in an image. Each has its owner's name.
 
 /// One note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note<'a> {
-    /// Who defines it, with the NUL at the end.
+    /// Its owner's name, with the NUL at the end.
     pub owner: &'a [u8],
-    /// Its type, a number of the owner's.
+    /// Its type, a number that the owner defines.
     pub kind: u32,
-    /// What it says.
+    /// Its contents.
     pub desc: &'a [u8],
-    /// Offset of `desc` in the bytes that are walked.
+    /// Offset of `desc` in the bytes of all notes.
     pub desc_at: usize,
 }
 
-/// The notes of a segment's bytes, up to the first that is not whole.
+/// The notes in a segment's bytes, up to the first incomplete one.
 #[derive(Clone, Debug)]
 pub struct Notes<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// Type of the note that holds a build-id, of the owner "GNU".
+/// Type of the note with the build-id, whose owner is "GNU".
 const NT_GNU_BUILD_ID: u32 = 3;
 
 impl<'a> Notes<'a> {
-    /// Those in `bytes`, which begin with one.
+    /// The notes in `bytes`, which begin with one.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Notes { bytes, at: 0 }

@@ -1,8 +1,8 @@
-//! Dynamic symbols by name, through the hash table that the loader uses.
+//! Finds dynamic symbols by name, in the hash table that the loader uses.
 
 use crate::{Dynamic, Memory};
 
-/// Longest chain of symbols with one hash bucket that is followed.
+/// Longest chain of symbols in one hash bucket that is followed.
 const LONGEST_CHAIN: u32 = 1 << 16;
 
 /// A symbol that the image defines.
@@ -10,16 +10,16 @@ const LONGEST_CHAIN: u32 = 1 << 16;
 pub struct Symbol {
     /// Its address, relocated.
     pub address: u64,
-    /// Its size in bytes, as the table has it; 0 = not said.
+    /// Its size in bytes according to the table; 0 = unknown.
     pub bytes: u64,
 }
 
-/// The tables by which a dynamic section's symbols are found.
+/// The tables that describe a dynamic section's symbols.
 #[derive(Clone, Copy, Debug)]
 pub struct Symbols(Dynamic);
 
 impl Dynamic {
-    /// Its symbols. `None`: it has no tables of them.
+    /// Its symbols. `None`: it has no symbol tables.
     #[must_use]
     pub fn symbols(self) -> Option<Symbols> {
         (self.symbols != 0 && self.strings != 0).then_some(Symbols(self))
@@ -27,13 +27,13 @@ impl Dynamic {
 }
 
 impl Symbols {
-    /// Those of the dynamic section at `dynamic`, of an image with this bias.
+    /// The symbols of the dynamic section at `dynamic`, of an image with this bias.
     #[must_use]
     pub fn new<M: Memory>(memory: &M, dynamic: u64, bias: u64) -> Option<Symbols> {
         Dynamic::read(memory, dynamic, bias).symbols()
     }
 
-    /// The defined function or variable `name` in its default version. Indirect functions are not functions.
+    /// The defined function or variable `name` in its default version. Indirect functions are skipped.
     #[must_use]
     pub fn find<M: Memory>(&self, memory: &M, name: &[u8]) -> Option<Symbol> {
         if self.0.gnu_hash != 0 { self.by_gnu_hash(memory, name) } else { self.by_hash(memory, name) }
@@ -45,7 +45,7 @@ impl Symbols {
         let head = memory.bytes::<16>(self.0.gnu_hash)?;
         let head = head.as_slice();
         let (buckets, first, bloom, shift) = (head.half(0)?, head.half(4)?, head.half(8)?, head.half(12)?);
-        let filter = memory.word(at(16 + 8 * u64::from((hash / 64).checked_rem(bloom)?))?)?;
+        let filter = memory.read_word(at(16 + 8 * u64::from((hash / 64).checked_rem(bloom)?))?)?;
         if filter >> (hash % 64) & filter >> ((hash >> (shift & 31)) % 64) & 1 == 0 {
             return None;
         }
@@ -59,7 +59,7 @@ impl Symbols {
             {
                 return Some(found);
             }
-            // The last of a chain is odd.
+            // The last word of a chain is odd.
             if word & 1 != 0 {
                 return None;
             }
@@ -78,7 +78,7 @@ impl Symbols {
             (h ^ (top >> 24)) & !top
         });
         let word = |index: u64| memory.half(self.0.hash.checked_add(4 * index)?);
-        // The number of buckets, that of symbols, the buckets, for each symbol the next one of its bucket.
+        // The number of buckets, the number of symbols, the buckets, and for each symbol the next one of its bucket.
         let buckets = word(0)?;
         let mut index = word(2 + u64::from(hash.checked_rem(buckets)?))?;
         for _ in 0..LONGEST_CHAIN {
@@ -99,8 +99,8 @@ impl Symbols {
         let entry = entry.as_slice();
         let (name_at, info_and_section) = (entry.half(0)?, entry.half(4)?);
         let (info, section) = (info_and_section & 15, info_and_section >> 16);
-        let (value, bytes) = (entry.word(8)?, entry.word(16)?);
-        // No type, variable or function; a section number of 0 is a reference to another image's symbol.
+        let (value, bytes) = (entry.read_word(8)?, entry.read_word(16)?);
+        // Type none, variable or function. Section number 0 means a reference to another image's symbol.
         if section == 0 || value == 0 || info > 2 || u64::from(name_at) >= self.0.string_bytes {
             return None;
         }
@@ -126,7 +126,7 @@ mod tests {
 
     const BIAS: u64 = 0x10_0000;
 
-    /// A table of these symbols (name, type, section, version) behind each other in one bucket of the older hash table.
+    /// A table of these symbols (name, type, section, version), all in one bucket of the older hash table.
     fn by_hash(symbols: &[(&str, u8, u16, u16)]) -> (Vec<u8>, Symbols) {
         let mut strings = vec![0_u8];
         let mut table = vec![0_u8; 24];
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_chain_that_leads_into_itself_ends() {
         let (mut bytes, symbols) = by_hash(&[("one", 2, 1, 1), ("two", 2, 1, 1)]);
-        // The second symbol's chain leads to the first.
+        // The second symbol's chain goes back to the first.
         let last = bytes.len() - 4;
         bytes[last] = 1;
         assert_eq!(symbols.find(&bytes.as_slice(), b"three"), None);

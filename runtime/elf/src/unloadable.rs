@@ -1,10 +1,10 @@
-//! Why a program cannot take a preloaded library, by the first bytes of its file.
+//! Finds out from the first bytes of a program's file why no library can be preloaded into it.
 //!
-//! `pct run` asks before it starts a program, and the preloaded library asks before the host executes one.
+//! `pct run` checks this before it starts a program, and the preloaded library before the host executes one.
 
 use crate::{Image, Memory, segment_kind};
 
-/// Why no dynamic linker will load a 64-bit library of this machine into a program.
+/// Why no dynamic linker loads a 64-bit library for this machine into a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unloadable {
     /// It is a 32-bit program.
@@ -22,9 +22,9 @@ const CLASS_32: u8 = 1;
 const EXECUTABLES: [u16; 2] = [2, 3];
 
 impl Unloadable {
-    /// The reason for the program whose file is `file` or begins with it.
+    /// The reason for the program whose file is `file`, or begins with it.
     ///
-    /// `None`: libraries can be preloaded, or it is no ELF program, or what was read of it does not tell.
+    /// `None`: libraries can be preloaded, or it is no ELF program, or the bytes do not show it.
     #[must_use]
     pub fn reason<M: Memory>(file: &M) -> Option<Unloadable> {
         let [magic @ .., class] = file.bytes::<5>(0)?;

@@ -4,16 +4,18 @@
 //! few instructions at each call. Nothing is called, stopped or changed: everything is loads through
 //! [`pct_elf::Memory`], so that the same code serves the handler, another process that is stopped, and tests.
 //!
-//! Frames of [`cpython`] are read; of [`hotspot`] only line tables. [`mod@weave`] puts an interpreter's frames between the native ones.
+//! Only [`cpython`] so far. [`mod@weave`] puts an interpreter's frames between the native ones.
 //!
 //! Signal safety: as the given memory; nothing here allocates, locks, calls or panics.
 #![no_std]
 #![forbid(unsafe_code)]
 
 pub mod cpython;
+pub mod fields;
 pub mod hotspot;
 pub mod weave;
 
+use fields::Fields;
 use pct_elf::Memory;
 
 /// The memory of a process in which a thread stands still.
@@ -32,5 +34,16 @@ pub trait ThreadMemory: Memory {
     fn look_again(&self, at: u64) -> bool {
         let _ = at;
         true
+    }
+
+    /// These words of what lies at `object`; `None`: not all of them can be read.
+    #[inline(always)]
+    fn read_fields<const N: usize>(&self, object: u64, fields: &Fields<N>) -> Option<[u64; N]> {
+        let first = object.checked_add(fields.span().0)?;
+        let mut words = [0; N];
+        for (word, offset) in words.iter_mut().zip(fields.offsets()) {
+            *word = self.read_word(first.checked_add(offset)?)?;
+        }
+        Some(words)
     }
 }

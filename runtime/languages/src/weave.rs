@@ -15,18 +15,20 @@
 //! ```
 //!
 //! What does not fit is not shown: a call of the loop without frames may only be the innermost one (it is being
-//! entered or left), and each group must find its frame if the native stack is whole. Else [`Lost::Torn`] stands
+//! entered or left), and each group must find its frame if the native stack is whole. Else [`LostCode::Torn`] stands
 //! there and the native half stays.
 //!
 //! A greenlet's frames end at its own root, but its C stack lies where it was begun: calls of the loop further out are
-//! other greenlets', which may have moved on since. The stack ends before them, and is whole.
+//! other greenlets', which may have moved on since. The stack ends before them, and is whole. Where frames are matched
+//! by counting, greenlet's own code must lie between the two: it is what begins a greenlet.
 //!
 //! Signal safety: nothing here allocates, locks, calls or panics.
 
+use pct_format::record::{Frame, LostCode};
 use pct_unwind::{EXACT, Placed};
 
 use crate::ThreadMemory;
-use crate::cpython::{Frame, Interpreter, Owner, Standing, ThreadData, Torn, walk};
+use crate::cpython::{Interpreter, Owner, PythonFrame, Standing, ThreadData, Torn, walk};
 
 /// The native half.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +47,7 @@ pub struct Native<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Interpreted<'a> {
     /// Its frames, innermost first.
-    pub frames: &'a [Frame],
+    pub frames: &'a [PythonFrame],
     /// There are more.
     pub cut: bool,
     /// Calls of the bytecode loop outside of these frames may run other interpreters of the process.
@@ -63,42 +65,38 @@ impl<'f> Interpreted<'f> {
         (interpreter, data): (&Interpreter, &ThreadData),
         thread: u64,
         standing: &Standing<R>,
-        frames: &'f mut [Frame],
-    ) -> Option<Result<Interpreted<'f>, Lost>> {
+        frames: &'f mut [PythonFrame],
+    ) -> Option<Result<Interpreted<'f>, LostCode>> {
         let (state, attached) = interpreter.state(memory, data, thread)?;
         let others = interpreter.has_several(memory);
         if attached == Some(false) && others {
             // The state that the thread's key names is the main interpreter's, whichever it runs.
-            return Some(Err(Lost::Several));
+            return Some(Err(LostCode::Several));
         }
         Some(match walk(memory, interpreter, state, standing, frames) {
             Ok(chain) => {
                 let frames = frames.get(..chain.frames).unwrap_or(&[]);
                 Ok(Interpreted { frames, cut: chain.cut, others })
             }
-            Err(Torn) => Err(Lost::Torn),
+            Err(Torn) => Err(LostCode::Torn),
         })
     }
 }
 
-/// Why frames are missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
-    /// The chain was met half built, or both halves do not fit together.
-    Torn,
-    /// There are more than the limit.
-    Cut,
-    /// They are of another one of several interpreters in the process, and it is not known of which.
-    Several,
+/// Where code lies that tells calls of the interpreter apart: first addresses, and those behind the last; equal where
+/// there is none, or it is not known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InterpreterCode {
+    /// The bytecode loop.
+    pub bytecode_loop: (u64, u64),
+    /// The module that begins greenlets and switches between them.
+    pub greenlets: (u64, u64),
 }
 
 /// What is written for the frames of an interpreter.
 pub trait Words {
     /// The word of a frame; `None`: it is part of the machinery and hidden.
-    fn frame(&mut self, frame: &Frame) -> Option<u64>;
-
-    /// The word that stands for missing frames.
-    fn lost(&mut self, why: Lost) -> u64;
+    fn frame(&mut self, frame: &PythonFrame) -> Option<u64>;
 }
 
 /// What [`weave`] wrote.
@@ -108,27 +106,26 @@ pub struct Woven {
     pub words: usize,
     /// There was no room for all.
     pub full: bool,
-    /// The stack begins where the interpreter's frames do. What lies outside on the native stack called something else: a
-    /// greenlet runs where another one was when it was begun.
+    /// The stack begins where the interpreter's frames do. What lies outside on the native stack called
+    /// something else: a greenlet runs where another one was when it was begun.
     pub has_own_root: bool,
 }
 
-/// Writes both halves into `out`, innermost first, without the sampled PC. `bytecode_loop`: the addresses of the
-/// loop's code, first and behind the last, as far as they are known.
+/// Writes both halves into `out`, innermost first, without the sampled PC.
 pub fn weave<W: Words>(
     native: &Native<'_>,
-    interpreted: Result<Interpreted<'_>, Lost>,
-    bytecode_loop: (u64, u64),
+    interpreted: Result<Interpreted<'_>, LostCode>,
+    code: InterpreterCode,
     words: &mut W,
     out: &mut [u64],
 ) -> Woven {
-    let mut weaver = Weaver { native, bytecode_loop, words, out, used: 0, full: false };
+    let mut weaver = Weaver { native, code, words, out, used: 0, full: false };
     let lost = match interpreted {
         Ok(interpreted) => match weaver.both(interpreted) {
             Some(has_own_root) => {
                 return Woven { words: weaver.used, full: weaver.full, has_own_root };
             }
-            None => Lost::Torn,
+            None => LostCode::Torn,
         },
         Err(lost) => lost,
     };
@@ -138,7 +135,7 @@ pub fn weave<W: Words>(
 
 struct Weaver<'a, W> {
     native: &'a Native<'a>,
-    bytecode_loop: (u64, u64),
+    code: InterpreterCode,
     words: &'a mut W,
     out: &'a mut [u64],
     used: usize,
@@ -151,6 +148,12 @@ struct Spot {
     pc: u64,
     low: u64,
     high: u64,
+}
+
+impl Spot {
+    fn is_in(&self, (first, end): (u64, u64)) -> bool {
+        self.pc >= first && self.pc < end
+    }
 }
 
 /// The frames from the next one to the end of its group.
@@ -167,7 +170,7 @@ enum Group {
 }
 
 impl Group {
-    fn of(frames: &[Frame]) -> Group {
+    fn from_frames(frames: &[PythonFrame]) -> Group {
         let Some(end) = frames.iter().position(|frame| frame.owner != Owner::Outer) else {
             return if frames.is_empty() { Group::None } else { Group::Partial };
         };
@@ -179,8 +182,8 @@ impl Group {
 }
 
 /// Whether the frames end with one that tells its place on the C stack.
-fn has_places(frames: &[Frame]) -> bool {
-    matches!(frames.last(), Some(Frame { owner: Owner::Holding(_), .. }))
+fn has_places(frames: &[PythonFrame]) -> bool {
+    matches!(frames.last(), Some(PythonFrame { owner: Owner::Holding(_), .. }))
 }
 
 impl<W: Words> Weaver<'_, W> {
@@ -194,7 +197,7 @@ impl<W: Words> Weaver<'_, W> {
         }
     }
 
-    fn push_frames(&mut self, frames: &[Frame]) {
+    fn push_frames(&mut self, frames: &[PythonFrame]) {
         for frame in frames {
             if self.used == self.out.len() {
                 self.full = true;
@@ -219,24 +222,38 @@ impl<W: Words> Weaver<'_, W> {
     }
 
     fn in_loop(&self, spot: Spot) -> bool {
-        let (first, end) = self.bytecode_loop;
-        spot.pc >= first && spot.pc < end
+        spot.is_in(self.code.bytecode_loop)
     }
 
-    fn loops(&self) -> usize {
-        (0..).map_while(|index| self.spot(index)).filter(|spot| self.in_loop(*spot)).count()
+    /// How many calls of the loop there are, and the native frame that began the greenlet in which they are made, if
+    /// one did. `None`: greenlets are being switched, so the halves may be two greenlets'.
+    fn loops(&self) -> Option<(usize, Option<usize>)> {
+        let mut loops = 0;
+        for index in 0.. {
+            let Some(spot) = self.spot(index) else { break };
+            if spot.is_in(self.code.greenlets) {
+                return (loops > 0).then_some((loops, Some(index)));
+            }
+            loops += usize::from(self.in_loop(spot));
+        }
+        Some((loops, None))
     }
 
-    /// Whether the stack begins where the interpreter's frames do ([`Woven::has_own_root`]). `None`: the halves do not fit together.
+    /// Whether the stack begins where the interpreter's frames do ([`Woven::has_own_root`]). `None`: the
+    /// halves do not fit together.
     fn both(&mut self, interpreted: Interpreted<'_>) -> Option<bool> {
         let Interpreted { frames, cut, others } = interpreted;
         let mut others_said = false;
         let mut rest = frames;
-        let mut group = Group::of(rest);
+        let mut group = Group::from_frames(rest);
         // Calls of the loop that may have no frames: the innermost one.
         let mut bare = 1_usize;
+        let mut root = None;
         if matches!(group, Group::Next) {
-            bare = match (self.native.whole && !cut && !others, self.loops().checked_sub(rest.len())) {
+            let (loops, begun_by) = self.loops()?;
+            root = begun_by;
+            let all_there = (self.native.whole || root.is_some()) && !cut && !others;
+            bare = match (all_there, loops.checked_sub(rest.len())) {
                 (true, Some(more @ 0..=1)) => more,
                 (true, _) => return None,
                 (false, _) => 0,
@@ -246,6 +263,9 @@ impl<W: Words> Weaver<'_, W> {
             let Some(spot) = self.spot(index) else { break };
             if let Some(caller) = index.checked_sub(1).and_then(|before| self.native.callers.get(before)) {
                 self.push(caller.entry);
+            }
+            if root == Some(index) {
+                break;
             }
             let in_loop = self.in_loop(spot);
             let mut has_frames = false;
@@ -262,7 +282,7 @@ impl<W: Words> Weaver<'_, W> {
                 has_frames = true;
                 // Inner calls of the loop have frames: an outer one has.
                 bare = 0;
-                group = Group::of(rest);
+                group = Group::from_frames(rest);
             }
             let ended = cut && rest.is_empty();
             if in_loop && !has_frames && !ended {
@@ -272,13 +292,12 @@ impl<W: Words> Weaver<'_, W> {
                     (Group::Next, None) if !self.native.whole => {}
                     (Group::None, None) if others => {
                         if !others_said {
-                            let word = self.words.lost(Lost::Several);
-                            self.push(word);
+                            self.push(Frame::NoCode(LostCode::Several).encode());
                         }
                         others_said = true;
                     }
-                    // All frames found their places, and a call of the loop lies further out. (Where frames are matched by counting
-                    // this cannot be told from a chain that lacks frames.)
+                    // All frames found their places, and a call of the loop lies further out. (Where frames
+                    // are matched by counting this cannot be told from a chain that lacks frames.)
                     (Group::None, None) if has_places(frames) => {
                         self.used = self.used.saturating_sub(usize::from(!self.full));
                         return Some(true);
@@ -289,20 +308,19 @@ impl<W: Words> Weaver<'_, W> {
         }
         match group {
             // Frames outside of all that was walked, in their order.
-            _ if !self.native.whole => self.push_frames(rest),
+            _ if !self.native.whole && root.is_none() => self.push_frames(rest),
             // Their place is not known, and the rest of them was cut.
             Group::Partial if cut => {}
             Group::None => {}
             _ => return None,
         }
         if cut {
-            let word = self.words.lost(Lost::Cut);
-            self.push(word);
+            self.push(Frame::NoCode(LostCode::Cut).encode());
         }
-        Some(false)
+        Some(root.is_some())
     }
 
-    fn native_alone(&mut self, lost: Lost) {
+    fn native_alone(&mut self, lost: LostCode) {
         (self.used, self.full) = (0, false);
         let mut said = false;
         for index in 0.. {
@@ -311,14 +329,12 @@ impl<W: Words> Weaver<'_, W> {
                 self.push(caller.entry);
             }
             if !said && self.in_loop(spot) {
-                let word = self.words.lost(lost);
-                self.push(word);
+                self.push(Frame::NoCode(lost).encode());
                 said = true;
             }
         }
         if !said {
-            let word = self.words.lost(lost);
-            self.push(word);
+            self.push(Frame::NoCode(lost).encode());
         }
     }
 }
@@ -329,39 +345,35 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    /// Code words are the code's number, 1000 and up; missing frames are 2000 and up.
+    /// Code words are the code's number, 1000 and up.
     struct Plain;
 
     impl Words for Plain {
-        fn frame(&mut self, frame: &Frame) -> Option<u64> {
+        fn frame(&mut self, frame: &PythonFrame) -> Option<u64> {
             (frame.code != HIDDEN).then_some(1000 + frame.code)
-        }
-
-        fn lost(&mut self, why: Lost) -> u64 {
-            2000 + why as u64
         }
     }
 
     const HIDDEN: u64 = 99;
-    const LOOP: (u64, u64) = (100, 200);
-    const TORN: u64 = 2000;
-    const CUT: u64 = 2001;
+    const CODE: InterpreterCode = InterpreterCode { bytecode_loop: (100, 200), greenlets: (300, 400) };
+    const TORN: u64 = Frame::NoCode(LostCode::Torn).encode();
+    const CUT: u64 = Frame::NoCode(LostCode::Cut).encode();
 
     /// Native frames of 100 bytes each on a stack from 10,000 up; the numbers are where they run.
     fn native(pcs: &[u64]) -> Vec<Placed> {
         (1..).zip(&pcs[1..]).map(|(i, pc)| Placed { entry: pc + 1, cfa: 10_000 + 100 * i }).collect()
     }
 
-    fn frame(code: u64, owner: Owner) -> Frame {
-        Frame { code, offset: None, owner }
+    fn frame(code: u64, owner: Owner) -> PythonFrame {
+        PythonFrame { code, offset: None, owner }
     }
 
-    fn woven(pcs: &[u64], whole: bool, frames: &[Frame], cut: bool) -> Vec<u64> {
+    fn woven(pcs: &[u64], whole: bool, frames: &[PythonFrame], cut: bool) -> Vec<u64> {
         let callers = native(pcs);
         let native = Native { pc: pcs[0], sp: 10_000, callers: &callers, whole };
         let mut out = [0; 64];
         let interpreted = Interpreted { frames, cut, others: false };
-        let woven = weave(&native, Ok(interpreted), LOOP, &mut Plain, &mut out);
+        let woven = weave(&native, Ok(interpreted), CODE, &mut Plain, &mut out);
         assert!(!woven.full);
         // Return addresses as where they run.
         out[..woven.words].iter().map(|word| if *word < 1000 { word - 1 } else { *word }).collect()
@@ -432,18 +444,50 @@ mod tests {
         let interpreted = |frames| Interpreted { frames, cut: false, others: false };
         for whole in [true, false] {
             let mut out = [0; 9];
-            let woven = weave(&native(whole), Ok(interpreted(&frames)), LOOP, &mut Plain, &mut out);
+            let woven = weave(&native(whole), Ok(interpreted(&frames)), CODE, &mut Plain, &mut out);
             assert_eq!(woven, Woven { words: 5, full: false, has_own_root: true });
             assert_eq!(out[..5], [111, 1001, 1002, 9, 10]);
             // No room for the loop that is left out again.
-            let woven = weave(&native(whole), Ok(interpreted(&frames)), LOOP, &mut Plain, &mut out[..5]);
+            let woven = weave(&native(whole), Ok(interpreted(&frames)), CODE, &mut Plain, &mut out[..5]);
             assert_eq!((woven.words, woven.has_own_root), (5, true));
         }
         // Frames that are only counted may as well be missing.
         let mut out = [0; 9];
         let frames = [frame(1, Owner::NextLoop)];
-        let woven = weave(&native(true), Ok(interpreted(&frames)), LOOP, &mut Plain, &mut out);
+        let woven = weave(&native(true), Ok(interpreted(&frames)), CODE, &mut Plain, &mut out);
         assert!(out[..woven.words].contains(&TORN) && !woven.has_own_root);
+    }
+
+    #[test]
+    fn a_greenlet_whose_frames_are_counted_ends_where_greenlets_code_began_it() {
+        let next = |code| frame(code, Owner::NextLoop);
+        // spin < work < greenlet's code < where it was begun.
+        let pcs = [7, 110, 8, 120, 9, 310, 320, 130, 9, 140, 9];
+        for whole in [true, false] {
+            let callers = native(&pcs);
+            let native = Native { pc: pcs[0], sp: 10_000, callers: &callers, whole };
+            let woven = |frames: &[PythonFrame], cut| {
+                let mut out = [0; 64];
+                let interpreted = Interpreted { frames, cut, others: false };
+                let woven = weave(&native, Ok(interpreted), CODE, &mut Plain, &mut out);
+                (out[..woven.words].to_vec(), woven.has_own_root)
+            };
+            assert_eq!(
+                woven(&[next(1), next(2)], false),
+                (std::vec![111, 1001, 9, 121, 1002, 10, 311], true)
+            );
+            // The innermost call of the loop is being entered or left.
+            assert_eq!(woven(&[next(2)], false), (std::vec![111, 9, 121, 1002, 10, 311], true));
+            // Frames of another greenlet, or of none.
+            for frames in [&[next(1), next(2), next(3)][..], &[1, 2, 3, 4].map(next)] {
+                let (words, has_own_root) = woven(frames, false);
+                assert!(words.contains(&TORN) && !has_own_root && !words.contains(&1001), "{words:?}");
+            }
+            assert_eq!(woven(&[next(1)], true), (std::vec![111, 1001, 9, 121, 10, 311, CUT], true));
+        }
+        // While greenlets are switched the frames may be the other one's.
+        let switched = [310, 320, 110, 8, 330, 130, 9];
+        assert_eq!(self::woven(&switched, true, &[next(1)], false), [320, 110, TORN, 8, 330, 130, 9]);
     }
 
     #[test]
@@ -454,8 +498,11 @@ mod tests {
             let frames = [frame(1, owner)];
             let mut out = [0; 9];
             let interpreted = Interpreted { frames: &frames, cut: false, others: true };
-            let woven = weave(&native, Ok(interpreted), LOOP, &mut Plain, &mut out);
-            assert_eq!(&out[..woven.words], [1001, 8, 121, 2002, 9, 131, 10, 141]);
+            let woven = weave(&native, Ok(interpreted), CODE, &mut Plain, &mut out);
+            assert_eq!(
+                &out[..woven.words],
+                [1001, 8, 121, Frame::NoCode(LostCode::Several).encode(), 9, 131, 10, 141]
+            );
         }
     }
 
@@ -477,11 +524,11 @@ mod tests {
         let frames = [frame(1, Owner::Outer), frame(2, within(1))];
         for room in 0..6 {
             for interpreted in
-                [Ok(Interpreted { frames: &frames, cut: false, others: false }), Err(Lost::Several)]
+                [Ok(Interpreted { frames: &frames, cut: false, others: false }), Err(LostCode::Several)]
             {
                 let mut out = [0; 6];
                 let words = if interpreted.is_ok() { 5 } else { 4 };
-                let woven = weave(&native, interpreted, LOOP, &mut Plain, &mut out[..room]);
+                let woven = weave(&native, interpreted, CODE, &mut Plain, &mut out[..room]);
                 let (words, full) = (room.min(words), room < words);
                 assert_eq!(woven, Woven { words, full, has_own_root: false });
             }

@@ -1,8 +1,9 @@
-//! Nanoseconds a frame: our walk, framehop and glibc's `backtrace()`, on the same stack in the same handler.
+//! Nanoseconds per frame: pct's walk, framehop and glibc's `backtrace()`, on the same stack in the same handler.
 //!
-//! `cargo bench -p pct-sampler --bench unwind`. A chain of distinct functions ends in a signal that the program sends itself;
-//! the handler walks the interrupted stack again and again. *warm*: every rule is cached. *cold*: none is (the data itself is
-//! in the processor's caches). Rounds of the candidates are interleaved; the medians are printed.
+//! `cargo bench -p pct-sampler --bench unwind`. A chain of distinct functions ends in a signal that the program sends
+//! itself. The handler walks the interrupted stack again and again. *warm*: every rule is cached. *cold*: no rule is
+//! cached (but the data is in the processor's caches). Rounds of the candidates are interleaved, and medians are
+//! printed.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -13,7 +14,7 @@ use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder};
 use object::{Object, ObjectSection, ObjectSegment};
 use pct_unwind::set::Set;
-use pct_unwind::{Budget, Cache, End, Extent, Gregs, Live, Region, Registry, walk};
+use pct_unwind::{Budget, Cache, Extent, Gregs, Live, Region, Registry, WalkEnd, walk};
 
 const ROUNDS: usize = 51;
 
@@ -69,7 +70,7 @@ extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void)
         let mut n = 0;
         for _ in 0..repeats {
             let w = walk(&set, &s.cache, gregs, &mut live(), &mut s.out, budget);
-            assert_eq!(w.end, End::Whole);
+            assert_eq!(w.end, WalkEnd::Whole);
             n = w.frames;
         }
         note(0, n, repeats, start);
@@ -115,14 +116,14 @@ extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void)
 
         let start = Instant::now();
         for i in 0..repeats {
-            // Two unwinders take turns on one cache: neither finds what it left there.
+            // Two unwinders use one cache in turns, so neither finds its own entries in it.
             hops(&s.framehop[(i + 1) % 2], &mut s.framehop_cache, &mut read);
         }
         note(4, n, repeats, start);
 
         let start = Instant::now();
         for _ in 0..3 {
-            // SAFETY: the array is as long as said.
+            // SAFETY: the array has the given length.
             black_box(unsafe { backtrace(s.glibc.as_mut_ptr(), 4096) });
         }
         note(5, n + 3, 3, start);
@@ -182,8 +183,9 @@ fn maps() -> (Vec<Region>, Vec<(String, u64)>, Extent) {
             });
         }
         if (start..end).contains(&sp) {
-            // The first thread's stack grows down to its neighbour.
-            extent = Extent { lo: if path == "[stack]" { below } else { start }, hi: end };
+            // The first thread's stack grows down to the mapping below it.
+            let lo = if path == "[stack]" { below } else { start };
+            extent = Extent { lo, hi: end, sure: start };
         }
         below = end;
     }
@@ -193,7 +195,7 @@ fn maps() -> (Vec<Region>, Vec<(String, u64)>, Extent) {
 fn framehop_of(objects: &[(String, u64)]) -> UnwinderX86_64<Vec<u8>, MustNotAllocateDuringUnwind> {
     let mut unwinder = UnwinderX86_64::new();
     for (path, base) in objects {
-        // A mapped file may be gone (or be no object).
+        // A mapped file may be gone, or may not be an object.
         let Ok(bytes) = std::fs::read(path) else { continue };
         let Ok(file) = object::File::parse(&*bytes) else { continue };
         let lo = file.segments().map(|s| s.address()).min().expect("segments") & !4095;

@@ -1,11 +1,11 @@
-//! Rules that were found before, shared by all threads of the process.
+//! A cache of unwind rules, shared by all threads of the process.
 //!
-//! A slot is two words: the rule, and a check word made from the rule, the address and the set's generation. Threads write
-//! the two words without a lock; a reader recomputes the check word, so a slot that is half one writer's and half another's
-//! fits no key and is a miss. A new set of modules has a new generation: what older sets found is simply not found any more.
+//! A slot has two words: the rule, and a check word computed from the rule, the address and the set's generation.
+//! Threads write the two words without a lock. A reader recomputes the check word, so a slot with words of two writers
+//! matches no key and is a miss. A new set of modules has a new generation, so rules of older sets no longer match.
 //!
-//! Signal safety: relaxed atomics only. The orderings need not be stronger: the two words are checked against each other, and
-//! a rule says nothing about other memory.
+//! Signal safety: relaxed atomics only. The orderings need not be stronger: the two words are checked against
+//! each other, and a rule says nothing about other memory.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -42,7 +42,7 @@ const fn mix(v: u64) -> u64 {
 }
 
 impl Cache {
-    /// An empty cache; fit for a static.
+    /// An empty cache, usable in a static.
     pub const fn new() -> Cache {
         Cache { slots: [const { Slot { rule: AtomicU64::new(0), check: AtomicU64::new(0) } }; SLOTS] }
     }
@@ -70,8 +70,8 @@ impl Cache {
         }
     }
 
-    /// Remembers a rule; an older one in the same slot is forgotten.
-    pub fn put(&self, generation: u64, pc: u64, rule: Rule) {
+    /// Stores a rule. It replaces an older one in the same slot.
+    pub fn remember(&self, generation: u64, pc: u64, rule: Rule) {
         if let Some(slot) = self.slot(pc) {
             slot.rule.store(rule.bits(), Relaxed);
             slot.check.store(Self::check(generation, pc, rule.bits()), Relaxed);
@@ -81,7 +81,7 @@ impl Cache {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rule::Kind;
+    use super::super::rule::RuleKind;
     use super::*;
     use proptest::prelude::*;
     use std::collections::HashMap;
@@ -95,7 +95,7 @@ mod tests {
                 let rule = Rule::from_bits(kind | pc << 20);
                 let before = cache.get(generation, pc);
                 prop_assert!(before == Rule::EMPTY || truth.get(&(generation, pc)) == Some(&before));
-                cache.put(generation, pc, rule);
+                cache.remember(generation, pc, rule);
                 truth.insert((generation, pc), rule);
                 prop_assert_eq!(cache.get(generation, pc), rule);
             }
@@ -105,13 +105,13 @@ mod tests {
     #[test]
     fn an_empty_cache_knows_nothing() {
         let cache = Box::new(Cache::new());
-        assert!((0..100_000).all(|pc| cache.get(0, pc).kind() == Kind::Empty));
+        assert!((0..100_000).all(|pc| cache.get(0, pc).kind() == RuleKind::Empty));
     }
 
     #[test]
     fn writers_in_a_race_never_make_a_rule_that_nobody_wrote() {
         let cache = Box::new(Cache::new());
-        // Few addresses, all in few slots, each with a rule that follows from its address.
+        // Few addresses, all in few slots. The rule is computed from the address.
         let rule = |pc: u64| Rule::from_bits(mix(pc) & !15 | 1);
         std::thread::scope(|s| {
             for t in 0..4u64 {
@@ -121,7 +121,7 @@ mod tests {
                         let pc = mix(i * 7 + t) % 64 * 0x1000;
                         let got = cache.get(1, pc);
                         assert!(got == Rule::EMPTY || got == rule(pc));
-                        cache.put(1, pc, rule(pc));
+                        cache.remember(1, pc, rule(pc));
                     }
                 });
             }

@@ -1,11 +1,12 @@
 //! Call frame information: what `.eh_frame` says about one instruction.
 //!
-//! An FDE belongs to a run of instructions, its CIE holds what many of them share. Each carries a little program; run up to
-//! an instruction it leaves a [`Row`]: where the caller's stack pointer (the CFA) was and where its registers are.
-//! Source of the format: DWARF 5 section 6.4 and the Linux Standard Base's chapter on exception frames.
+//! An FDE covers a range of instructions; its CIE has what many FDEs share. Each contains a small program. Run up to an
+//! instruction, it gives a [`Row`]: where the caller's stack pointer (the CFA) was and where its registers are. Source
+//! of the format: DWARF 5 section 6.4 and the Linux Standard Base's chapter on exception frames.
 //!
 //! Invariant: the work for a row is bounded by the length of the two programs, whatever their bytes.
-//! Signal safety: no memory but the caller's stack (well under 1 KiB: signal stacks are small), no panic path.
+//! Signal safety: it needs only the caller's stack (well under 1 KiB, as signal stacks are small) and has no panic
+//! path.
 
 use super::reader::{Cursor, Section, pe};
 
@@ -24,36 +25,36 @@ pub mod reg {
 /// Where the CFA is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cfa {
-    /// Nothing said yet.
+    /// Not set yet.
     None,
     /// Register plus bytes.
     Reg(u8, i32),
-    /// The value of the expression whose length stands at this byte of `.eh_frame`.
+    /// The value of the expression whose length field is at this byte of `.eh_frame`.
     Expr(u32),
 }
 
 /// Where the caller's value of a register is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegisterLocation {
-    /// Not changed, or nothing said.
+    /// Unchanged, or not mentioned.
     Same,
     /// Lost. For the return address: there is no caller.
     Undefined,
     /// In memory at CFA plus bytes.
     At(i32),
-    /// It is CFA plus bytes.
+    /// The value is CFA plus bytes.
     Value(i32),
     /// In another register.
     Reg(u8),
-    /// In memory where the expression says (byte of `.eh_frame` with its length).
+    /// In memory at the address that the expression gives (byte of `.eh_frame` with its length).
     AtExpr(u32),
-    /// It is the value of the expression.
+    /// The value is that of the expression.
     ValueExpr(u32),
 }
 
 impl RegisterLocation {
-    /// In one word, because rows lie on small signal stacks: three bits for the kind, the rest a number. `None`: the number
-    /// does not fit (a frame of more than 256 MB).
+    /// Packs it into one word, because rows are stored on small signal stacks: three bits for the kind, the rest for a
+    /// number. `None`: the number does not fit (a frame of more than 256 MB).
     fn pack(self) -> Option<u32> {
         let (kind, number) = match self {
             RegisterLocation::Same => (0, 0),
@@ -82,32 +83,32 @@ impl RegisterLocation {
     }
 }
 
-/// What holds at one instruction.
+/// The locations that are valid at one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Where the CFA is.
     pub cfa: Cfa,
-    /// The registers by DWARF number; the last is the return address. Packed places.
+    /// The packed locations of the registers by DWARF number. The last is the return address.
     regs: [u32; reg::COLUMNS],
 }
 
 impl Row {
     const EMPTY: Row = Row { cfa: Cfa::None, regs: [0; reg::COLUMNS] };
 
-    /// Location of the register with number `n`; columns that are not kept count as unchanged.
+    /// Location of the register with number `n`. Columns that are not stored count as unchanged.
     pub fn place(&self, n: u8) -> RegisterLocation {
         self.regs.get(usize::from(n)).map_or(RegisterLocation::Same, |&word| RegisterLocation::unpack(word))
     }
 }
 
-/// An FDE with what its CIE says.
+/// An FDE with the contents of its CIE.
 #[derive(Clone, Copy, Debug)]
 pub struct Fde {
     /// First address of the instructions it covers.
     pub begin: u64,
     /// Length in bytes.
     pub len: u64,
-    /// The frame is one that the kernel made to deliver a signal.
+    /// Whether the kernel made the frame to deliver a signal.
     pub signal: bool,
     code_align: u64,
     data_align: i64,
@@ -129,9 +130,9 @@ pub(super) fn entry(eh: &Section<'_>, at: usize) -> Option<(usize, usize)> {
     (len != 0 && end <= eh.bytes.len()).then_some((start, end))
 }
 
-/// The CIE that compilers write for nearly every function, from its version to its end: version 1, "zR", code 1, data -8,
-/// return address in 16, pointers pc-relative of four bytes; CFA = rsp + 8, return address at CFA - 8. The last two bytes are
-/// padding. It is recognised as a whole; what is read from it byte by byte is the same (see the test).
+/// The CIE that compilers write for nearly every function, from its version to its end: version 1, "zR", code 1, data
+/// -8, return address in 16, pointers pc-relative of four bytes; CFA = rsp + 8, return address at CFA - 8. The last two
+/// bytes are padding. It is recognised as a whole. Reading it byte by byte gives the same result (see the test).
 const USUAL: [u8; 16] = [1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
 
 #[derive(Debug, PartialEq, Eq)]
@@ -165,7 +166,7 @@ fn cie(eh: &Section<'_>, at: usize) -> Option<Cie> {
     cie_by_bytes(eh, at)
 }
 
-/// Where the entry behind the CIE at byte `at` starts; `None` when there is no well-formed CIE.
+/// Where the entry after the CIE at byte `at` starts. `None`: there is no well-formed CIE.
 pub(super) fn behind_cie(eh: &Section<'_>, at: usize) -> Option<usize> {
     cie(eh, at)?;
     Some(entry(eh, at)?.1)
@@ -217,7 +218,7 @@ fn cie_by_bytes(eh: &Section<'_>, at: usize) -> Option<Cie> {
                         data.pointer(enc & 0x7f, 0)?;
                     }
                     b'S' => out.signal = true,
-                    // Letters of other machines and of times to come: the length says where the program starts.
+                    // Letters of other machines, or future ones: the length says where the program starts.
                     _ => break,
                 }
             }
@@ -229,7 +230,7 @@ fn cie_by_bytes(eh: &Section<'_>, at: usize) -> Option<Cie> {
 }
 
 impl Fde {
-    /// Reads the FDE at byte `at`. `None` when it is no FDE or not well formed.
+    /// Reads the FDE at byte `at`. `None`: there is no FDE, or it is malformed.
     pub fn parse(eh: &Section<'_>, at: usize) -> Option<Fde> {
         let (start, end) = entry(eh, at)?;
         let bounded = eh.until(end);
@@ -258,12 +259,12 @@ impl Fde {
         })
     }
 
-    /// True when it covers `pc`.
+    /// Whether it covers `pc`.
     pub fn covers(&self, pc: u64) -> bool {
         pc.wrapping_sub(self.begin) < self.len
     }
 
-    /// The row that holds just before the instruction at `pc` runs.
+    /// The row that is valid just before the instruction at `pc` runs.
     #[inline(never)]
     pub fn row(&self, eh: &Section<'_>, pc: u64) -> Option<Row> {
         let mut machine = Machine::new(self);
@@ -271,7 +272,7 @@ impl Fde {
         Some(machine.row)
     }
 
-    /// Calls `each` with the first address of each row and the row, in order. `None` when the program is not well formed.
+    /// Calls `each` with the first address of each row and the row, in order. `None`: the program is malformed.
     pub fn each_row(&self, eh: &Section<'_>, mut each: impl FnMut(u64, &Row)) -> Option<()> {
         let mut machine = Machine::new(self);
         machine.run_both(eh, u64::MAX, &mut each)?;
@@ -280,7 +281,7 @@ impl Fde {
     }
 }
 
-/// How deep `remember_state` nests: compilers use one.
+/// Deepest nesting of `remember_state` that is supported. Compilers use one level.
 const SAVED: usize = 4;
 
 struct Machine<'f> {
@@ -299,7 +300,7 @@ impl<'f> Machine<'f> {
         Machine { row, initial: row, saved, depth: 0, pc: fde.begin, last: u64::MAX, fde }
     }
 
-    /// Runs both programs until the row that holds at `last` is complete.
+    /// Runs both programs until the row that is valid at `last` is complete.
     #[inline(always)]
     fn run_both(&mut self, eh: &Section<'_>, last: u64, each: &mut impl FnMut(u64, &Row)) -> Option<()> {
         let fde = self.fde;
@@ -345,7 +346,7 @@ impl<'f> Machine<'f> {
                 },
             };
             if to > self.last || to < self.pc {
-                // The row that holds at `last` is complete, or the program runs backwards: nothing more to learn.
+                // The row that is valid at `last` is complete, or the program runs backwards: nothing more is needed.
                 return Some(());
             }
             if to != self.pc {
@@ -435,7 +436,7 @@ impl<'f> Machine<'f> {
                 let at = block(c)?;
                 self.set(r, RegisterLocation::ValueExpr(at))?;
             }
-            // GNU: size of pushed arguments, which changes nothing for us; offset with its sign turned.
+            // GNU: the size of pushed arguments, which does not matter here; an offset with negated sign.
             0x2e => {
                 c.uleb()?;
             }
@@ -454,7 +455,7 @@ impl<'f> Machine<'f> {
     }
 
     fn set(&mut self, r: u64, place: RegisterLocation) -> Option<()> {
-        // Vector and segment registers have numbers from 17 on: of no use here.
+        // Vector and segment registers have numbers from 17 on. They are not needed here.
         if let Some(slot) = self.row.regs.get_mut(r as usize) {
             *slot = place.pack()?;
         }
@@ -469,7 +470,7 @@ impl<'f> Machine<'f> {
     }
 }
 
-/// Place of an expression (of its length field), which is skipped.
+/// Skips an expression and returns the position of its length field.
 fn block(c: &mut Cursor<'_>) -> Option<u32> {
     let at = u32::try_from(c.pos()).ok()?;
     let len = usize::try_from(c.uleb()?).ok()?;
@@ -518,7 +519,7 @@ mod tests {
         #[test]
         fn a_row_is_the_last_of_all_rows_that_starts_at_or_before_it(program in proptest::collection::vec(any::<u8>(), 0..60), ask in 0u64..400) {
             let (mut bytes, at) = crate::testing::eh_frame(&[(0x1000, 400)], 0x8000);
-            // The program of the only FDE becomes the given bytes.
+            // Replaces the program of the only FDE by the given bytes.
             bytes.truncate(at[0] + 17);
             bytes.extend_from_slice(&program);
             let len = bytes.len() - at[0] - 4;

@@ -1,9 +1,9 @@
-//! DWARF expressions: the few places where unwind data computes.
+//! DWARF expressions, which a few entries of unwind data contain.
 //!
-//! Two evaluators for the same bytes. [`fold`] runs without a stack to read: it keeps values of the form register + constant
-//! and one load, which covers PLT stubs (whose expression depends on the address only), realigned frames and hand-written
-//! assembler; its answer becomes a rule that is cached. [`evaluate`] runs with registers and memory and does the rest.
-//! Source: DWARF 5 section 2.5.
+//! There are two evaluators for the same bytes. [`fold`] runs without a stack to read: it handles values of the form
+//! register + constant with one load. That covers PLT stubs (whose expression depends on the address only), realigned
+//! frames and hand-written assembler. Its result becomes a cached rule. [`evaluate`] runs with registers and memory and
+//! handles the rest. Source: DWARF 5 section 2.5.
 //!
 //! Invariant: at most [`STEPS`] operations and a fixed stack, whatever the bytes (branches may go backwards).
 
@@ -14,14 +14,14 @@ use super::reader::Section;
 pub const STEPS: u32 = 256;
 const DEPTH: usize = 16;
 
-/// What is known of a value without looking at memory.
+/// What is known of a value without reading memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Folded {
     /// A number.
     Const(u64),
     /// Register plus bytes.
     Reg(u8, i64),
-    /// What stands at register plus bytes, plus bytes.
+    /// The word at register plus bytes, plus bytes.
     Load(u8, i64, i64),
 }
 
@@ -54,7 +54,7 @@ fn bounds(eh: &Section<'_>, at: u32) -> Option<(usize, usize)> {
     (end <= eh.bytes.len()).then_some((start, end))
 }
 
-/// Folds the expression at byte `at` for the instruction at `pc`; `None` when it does more than the forms of [`Folded`].
+/// Folds the expression at byte `at` for the instruction at `pc`. `None`: it has none of the forms of [`Folded`].
 pub fn fold(eh: &Section<'_>, at: u32, pc: u64) -> Option<Folded> {
     use Folded::{Const, Load, Reg};
     let (start, end) = bounds(eh, at)?;
@@ -99,8 +99,8 @@ pub fn fold(eh: &Section<'_>, at: u32, pc: u64) -> Option<Folded> {
     stack.pop()
 }
 
-/// Evaluates the expression at byte `at`. `first` is pushed before it runs (the CFA, for a register's place); `register`
-/// gives a register's value where it is known, `read` loads eight bytes where that is allowed.
+/// Evaluates the expression at byte `at`. `first` is pushed before it runs (the CFA, for a register's location).
+/// `register` returns a register's value if it is known, `read` loads eight bytes if that is allowed.
 pub fn evaluate(
     eh: &Section<'_>,
     at: u32,
@@ -189,7 +189,7 @@ pub fn evaluate(
     None
 }
 
-/// The operations that push a number: `None` when `op` is none of them, `Some(None)` when its bytes are missing.
+/// The operations that push a number. `None`: `op` is another operation; `Some(None)`: its bytes are missing.
 fn constant(op: u8, c: &mut super::reader::Cursor<'_>) -> Option<Option<u64>> {
     Some(match op {
         0x03 | 0x0e | 0x0f => c.u64(),

@@ -1,7 +1,8 @@
-//! One step with all registers: for the few frames that a packed rule cannot express.
+//! A step with all registers, for the few frames that a packed rule cannot express.
 //!
-//! Assembler that keeps the CFA in rbx or rax, frames realigned for vector registers, functions that hold the return address
-//! in a register, data that computes. Registers that nobody can know any more are marked as such; a step that needs one fails.
+//! These are assembler that keeps the CFA in rbx or rax, frames realigned for vector registers, functions with the
+//! return address in a register, and expressions. Registers whose value is lost are marked as unknown. A step that
+//! needs one of them fails.
 
 use super::cfi::{Cfa, Fde, RegisterLocation, Row, reg};
 use super::expr;
@@ -10,7 +11,8 @@ use super::rule::ucontext;
 use super::stack::Memory;
 use super::table::Table;
 
-/// The general registers of an interrupted thread, in the kernel's order (`uc_mcontext.gregs` of the handler's `ucontext`).
+/// The general registers of an interrupted thread, in the kernel's order (`uc_mcontext.gregs` of the
+/// handler's `ucontext`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Gregs(pub [u64; ucontext::COUNT]);
@@ -22,7 +24,7 @@ impl Gregs {
         self.0.get(usize::from(at)).copied().unwrap_or(0)
     }
 
-    /// The registers that the kernel saved for a signal handler whose `ucontext` is at `at`.
+    /// The registers that the kernel saved for a signal handler with its `ucontext` at `at`.
     pub fn of_signal_frame(memory: &mut impl Memory, at: u64) -> Option<Gregs> {
         let mut out = Gregs::default();
         let mut addr = at.checked_add(ucontext::GREGS)?;
@@ -51,8 +53,8 @@ impl Regs {
         Regs { values, known: u32::MAX }
     }
 
-    /// Those of a copy that has not all of them, by DWARF number.
-    pub fn of(values: [Option<u64>; reg::COLUMNS]) -> Regs {
+    /// Registers from a copy that lacks some of them, by DWARF number.
+    pub fn from_columns(values: [Option<u64>; reg::COLUMNS]) -> Regs {
         let mut out = Regs { values: [0; reg::COLUMNS], known: 0 };
         for (number, value) in (0..).zip(values) {
             if let Some(value) = value {
@@ -62,7 +64,7 @@ impl Regs {
         out
     }
 
-    /// Nothing but the three registers that a chain of frame pointers gives.
+    /// Only the three registers that a chain of frame pointers gives.
     pub fn three(pc: u64, sp: u64, bp: u64) -> Regs {
         let mut out = Regs { values: [0; reg::COLUMNS], known: 0 };
         out.set(reg::RA, pc);
@@ -86,11 +88,11 @@ impl Regs {
         }
     }
 
-    /// Goes to the caller by an object's table, which covers `pc` (the address to look up: of a caller, one inside its
-    /// call). The stack of a caller lies higher, unless a signal's frame leads to another stack.
+    /// Steps to the caller with an object's table, which covers `pc` (the address to look up; for a caller, an address
+    /// inside its call). A caller's stack is at higher addresses, unless a signal's frame leads to another stack.
     ///
     /// # Errors
-    /// What is missing, or is not well formed.
+    /// Something is missing or malformed.
     pub fn step(&self, table: &Table<'_>, pc: u64, memory: &mut impl Memory) -> Result<StepOut, Failed> {
         let fde = table.find(pc).ok_or(Failed::NoData)?;
         let Some(caller) = self.caller(table.eh_frame(), &fde, pc, memory)? else {
@@ -180,27 +182,27 @@ fn load(memory: &mut impl Memory, addr: u64) -> Option<u64> {
     }
 }
 
-/// Where a step led.
+/// The result of a step.
 #[derive(Clone, Copy, Debug)]
 pub enum StepOut {
-    /// To the caller: its address is behind a call.
+    /// The caller. Its address is the one after a call.
     Caller(Regs),
-    /// To code that a signal interrupted: its address is that of its next instruction.
+    /// Code that a signal interrupted. Its address is that of its next instruction.
     Interrupted(Regs),
-    /// Nowhere: there is no caller.
+    /// There is no caller.
     Outermost,
 }
 
 /// Why a step was not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
-    /// There is no unwind data of the address.
+    /// There is no unwind data for the address.
     NoData,
-    /// The unwind data is not well formed.
+    /// The unwind data is malformed.
     Data,
-    /// A register whose value is not known.
+    /// The value of a register is unknown.
     Lost,
-    /// Memory that cannot be read.
+    /// Memory cannot be read.
     Memory,
 }
 
@@ -223,18 +225,9 @@ mod tests {
             let at = usize::try_from(addr.checked_sub(STACK)? / 8).ok()?;
             self.0.get(at).copied()
         }
-        fn read(&mut self, addr: u64) -> Option<u64> {
-            self.peek(addr)
-        }
-        fn far(&mut self, addr: u64) -> Option<u64> {
-            self.peek(addr)
-        }
-        fn code(&mut self, _: u64) -> Option<[u8; 16]> {
-            None
-        }
     }
 
-    /// A step at `pc` of a function that pushes rbp in its first byte, with these registers and words of stack.
+    /// A step at `pc` in a function that pushes rbp in its first byte, with these registers and stack words.
     fn step(pc: u64, known: &[(u8, u64)], stack: &[u64]) -> Result<StepOut, Failed> {
         let (bytes, fdes) = eh_frame(&[(CODE, 0x20)], 0x4000);
         let index = [FdeRef { pc: 0, fde: u32::try_from(fdes[0]).expect("small") }];
@@ -245,7 +238,7 @@ mod tests {
         for (number, value) in known {
             values[usize::from(*number)] = Some(*value);
         }
-        Regs::of(values).step(&table, pc, &mut Words(stack))
+        Regs::from_columns(values).step(&table, pc, &mut Words(stack))
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! The table of functions that every Go program carries (`.gopclntab`), stripped or not: names, and how far the stack
-//! pointer is below the return address at each instruction.
+//! The function table of every Go program (`.gopclntab`), stripped or not: names, and how far the stack pointer is
+//! below the return address at each instruction.
 //!
-//! Go programs have no `.eh_frame`. Their functions keep frame pointers, but assembly (hashes, copies, comparisons) uses the
-//! register for itself or makes no frame, so that its callers are lost by frame pointers alone. The Go runtime walks by this
-//! table, and so do we: [`Rows`] become rules of an `.eh_frame` that [`eh_frame`] writes.
+//! Go programs have no `.eh_frame`. Their functions keep frame pointers, but assembly (hashes, copies, comparisons)
+//! uses that register for other values or makes no frame, so frame pointers alone lose its callers. The Go runtime
+//! walks with this table, and so does pct: [`eh_frame`] turns [`Rows`] into rules of an `.eh_frame`.
 //!
 //! ```text
 //!  header   magic, 0, 0, minimum instruction, word size | counts | text start | offsets of the parts below
@@ -12,8 +12,8 @@
 //!  functab  (start, place of the function's entry) of 32 bits each, ascending; a last start ends the text
 //! ```
 //!
-//! Read are the layouts of Go 1.18 and 1.20 to today, little-endian, 64 bits. Invariant: every number is checked against the
-//! bytes that there are; nothing is allocated.
+//! It reads the layouts of Go 1.18 and of Go 1.20 to today, little-endian, 64 bits. Invariant: every number is checked
+//! against the number of bytes; nothing is allocated.
 
 use super::reader::Section;
 
@@ -53,20 +53,20 @@ pub struct Function<'a> {
 }
 
 impl Function<'_> {
-    /// Nothing called it: a stack ends there.
+    /// Whether nothing called it, so that a stack ends there.
     #[must_use]
     pub fn is_outermost(&self) -> bool {
         self.flags & TOP_FRAME != 0
     }
 
-    /// It runs on two stacks, one after the other.
+    /// Whether it runs on two stacks, one after the other.
     #[must_use]
     pub fn changes_stack(&self) -> bool {
         self.flags & WRITES_SP != 0
     }
 }
 
-/// Where in some bytes a table begins, from `from` on: by its magic number, at a multiple of 16.
+/// Where a table begins in `bytes`, searched from `from` on: at its magic number, at a multiple of 16.
 #[must_use]
 pub fn find(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from.next_multiple_of(16);
@@ -84,8 +84,8 @@ pub fn find(bytes: &[u8], from: usize) -> Option<usize> {
 }
 
 impl<'a> PcLineTable<'a> {
-    /// Reads the header at the beginning of `bytes`, which reach to the table's end or beyond. `text`: where the code
-    /// begins, for tables that do not say it.
+    /// Reads the header at the beginning of `bytes`, which extend to the table's end or beyond. `text`: where the code
+    /// begins, for tables that lack this.
     #[must_use]
     pub fn parse(bytes: &'a [u8], text: u64) -> Option<PcLineTable<'a>> {
         let bytes = Section { bytes, addr: 0 };
@@ -104,13 +104,13 @@ impl<'a> PcLineTable<'a> {
         Some(PcLineTable { bytes, newer, step: u32::from(step), count, text, names, pctab, functab })
     }
 
-    /// How many functions it has.
+    /// Number of functions.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// All functions, in order of their addresses. Damaged entries are left out.
+    /// All functions in order of their addresses. Damaged entries are left out.
     pub fn functions(&self) -> impl Iterator<Item = Function<'a>> + use<'a> {
         let table = *self;
         (0..self.count).filter_map(move |number| table.function(number))
@@ -134,7 +134,7 @@ impl<'a> PcLineTable<'a> {
         })
     }
 
-    /// How far the stack pointer is below the return address, over a function's instructions.
+    /// How far the stack pointer is below the return address, for each of a function's instructions.
     #[must_use]
     pub fn rows(&self, function: &Function<'a>) -> Rows<'a> {
         let at = if function.pcsp == 0 { self.bytes.bytes.len() } else { self.pctab + function.pcsp };
@@ -150,7 +150,7 @@ impl<'a> PcLineTable<'a> {
     }
 }
 
-/// A stretch of instructions with one depth of the stack.
+/// A range of instructions with one stack depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Address of the first instruction.
@@ -193,16 +193,16 @@ impl Iterator for Rows<'_> {
     }
 }
 
-/// Longest entry of a function: those with more rows are left to their frame pointers.
+/// Longest entry of a function. Functions with more rows are walked by frame pointers.
 const MOST_ENTRY: usize = 4096;
 const RSP: u8 = 7;
 const RBP: u8 = 6;
 const RA: u8 = 16;
 
-/// Writes the table as `.eh_frame` that lies at address `at`: `out` gets one piece after another, the common entry first, and
-/// with each piece of a function the address where that begins.
+/// Writes the table as an `.eh_frame` at address `at`. `out` gets one piece after another, the common entry first, and
+/// with each function's piece the address where the function begins.
 ///
-/// Functions that change the stack are left out: their frame pointer leads on to the goroutine's own stack.
+/// Functions that change the stack are left out: their frame pointer continues on the goroutine's own stack.
 pub fn eh_frame(table: &PcLineTable<'_>, at: u64, mut out: impl FnMut(&[u8], Option<u64>)) {
     let common = [
         // length 20, no CIE before it, version 1, "zR", code 1, data -8, return address in 16
@@ -244,12 +244,12 @@ pub fn eh_frame(table: &PcLineTable<'_>, at: u64, mut out: impl FnMut(&[u8], Opt
         ) else {
             continue;
         };
-        entry.put(&back.to_le_bytes());
-        entry.put(&start.to_le_bytes());
-        entry.put(&length.to_le_bytes());
-        entry.put(&[0]);
+        entry.append(&back.to_le_bytes());
+        entry.append(&start.to_le_bytes());
+        entry.append(&length.to_le_bytes());
+        entry.append(&[0]);
         if function.is_outermost() {
-            entry.put(&[0x07, RA]);
+            entry.append(&[0x07, RA]);
         } else {
             entry.rows(function.begin, table.rows(&function));
         }
@@ -268,7 +268,7 @@ struct Entry {
 }
 
 impl Entry {
-    fn put(&mut self, bytes: &[u8]) {
+    fn append(&mut self, bytes: &[u8]) {
         match self.bytes.get_mut(self.len..self.len + bytes.len()) {
             Some(to) => {
                 to.copy_from_slice(bytes);
@@ -282,43 +282,43 @@ impl Entry {
         if let Ok(by) = u32::try_from(to.saturating_sub(*from))
             && by > 0
         {
-            self.put(&[0x04]);
-            self.put(&by.to_le_bytes());
+            self.append(&[0x04]);
+            self.append(&by.to_le_bytes());
             *from = to;
         }
     }
 
-    /// The frame pointer is saved right below the return address by `push`, which makes the stack 8 deep, or by a `mov` of at
-    /// most 8 octets behind the instruction that makes the frame.
+    /// The frame pointer is saved right below the return address by `push`, which makes the stack 8 deep, or by a `mov`
+    /// of at most 8 octets after the instruction that makes the frame.
     fn rows(&mut self, begin: u64, rows: Rows<'_>) {
         let (mut at, mut rows_seen, mut saved) = (begin, false, false);
         for row in rows {
             self.advance(&mut at, row.begin);
             rows_seen = true;
-            self.put(&[0x0e]);
+            self.append(&[0x0e]);
             let mut depth = row.depth.saturating_add(8);
             while depth >= 0x80 {
-                self.put(&[(depth & 0x7f) as u8 | 0x80]);
+                self.append(&[(depth & 0x7f) as u8 | 0x80]);
                 depth >>= 7;
             }
-            self.put(&[depth as u8]);
+            self.append(&[depth as u8]);
             if row.depth == 0 && saved {
-                self.put(&[0x08, RBP]);
+                self.append(&[0x08, RBP]);
                 saved = false;
             } else if row.depth > 0 && !saved {
                 let from = if row.depth == 8 { row.begin } else { row.begin.saturating_add(8) };
                 if from < row.end {
                     self.advance(&mut at, from);
-                    self.put(&[0x80 | RBP, 2]);
+                    self.append(&[0x80 | RBP, 2]);
                     saved = true;
                 }
             }
         }
-        // Without rows nothing is known of the function.
+        // Without rows nothing is known about the function.
         self.whole &= rows_seen;
     }
 
-    /// The entry with its length, a multiple of 4.
+    /// Returns the entry with its length, a multiple of 4.
     fn finish(&mut self) -> Option<&[u8]> {
         let len = self.len.next_multiple_of(4);
         let size = u32::try_from(len - 4).ok()?;
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!((rule(0x40_100c).offset(), rule(0x40_100c).bp()), (32, -16));
         assert_eq!((rule(0x40_1014).offset(), rule(0x40_1014).bp()), (8, 0));
         let last = Fde::parse(&section, places[1].1).expect("well formed");
-        assert_eq!(crate::rule::Rule::compile(&section, &last, 0x40_1021).kind(), crate::rule::Kind::End);
+        assert_eq!(crate::rule::Rule::compile(&section, &last, 0x40_1021).kind(), crate::rule::RuleKind::End);
     }
 
     #[test]

@@ -1,16 +1,19 @@
 //! Stack walking inside the signal handler.
 //!
-//! Compiled code says in `.eh_frame` how to get from any of its instructions to the caller. The linker's list of functions
-//! and that data are *copied* once per object ([`object`]) by the housekeeper, so that neither a dlclose nor a truncated file
-//! can pull them away; the handler then needs one look-up per frame ([`mod@walk`]), nearly always answered by a cache of packed
-//! rules ([`cache`], [`rule`]). Code without unwind data (JIT) is left by frame pointers, frame by frame in the same stack.
+//! Compiled code says in `.eh_frame` how to get from any of its instructions to the caller. The housekeeper *copies*
+//! the linker's list of functions and that data once per object ([`object`]), so that neither a dlclose nor a truncated
+//! file can remove them. The handler then needs one look-up per frame ([`mod@walk`]), nearly always in a cache of
+//! packed rules ([`cache`], [`rule`]). Code without unwind data (JIT) is walked by frame pointers, frame by frame in
+//! the same stack.
 //!
-//! In reading order: [`reader`] bytes that nobody vouches for; [`cfi`] and [`expr`] what the data means; [`rule`] one step in
-//! one word; [`table`] address to function; [`set`] the modules of a process; [`cache`]; [`full`] a step with all registers;
-//! [`go`] Go programs, which have another table; [`stack`] the only reads of foreign memory; [`mod@walk`] the loop; `locate` and [`object`] finding the data and copying it; [`registry`] publishing and retiring.
+//! In reading order: [`reader`] untrusted bytes; [`cfi`] and [`expr`] what the data means; [`rule`] one step in one
+//! word; [`table`] address to function; [`set`] the modules of a process; [`cache`]; [`full`] a step with all
+//! registers; [`go`] Go programs, which have another table; [`stack`] the only reads of foreign memory; [`mod@walk`]
+//! the loop; `locate` and [`object`] finding the data and copying it; [`registry`] publishing and retiring.
 //!
-//! What always holds: the handler's side allocates nothing, takes no lock, calls no libc and has no panic path; each load is
-//! checked; a walk ends by its budget whatever the bytes. All of `unsafe` is in [`stack`], [`os`], [`object`], [`registry`].
+//! Invariants: the handler's side allocates nothing, takes no lock, calls no libc and has no panic path; each load is
+//! checked; a walk ends within its budget whatever the bytes. All `unsafe` code is in [`stack`], [`os`], [`object`],
+//! [`registry`].
 #![cfg_attr(not(test), no_std)]
 
 pub mod cache;
@@ -35,4 +38,4 @@ pub use cache::Cache;
 pub use full::Gregs;
 pub use registry::{Refreshed, Region, Registry};
 pub use stack::{Extent, Live};
-pub use walk::{Budget, EXACT, End, Placed, Slot, Walked, walk};
+pub use walk::{Budget, EXACT, Met, Placed, Slot, Start, WalkEnd, Walked, walk, walk_to};

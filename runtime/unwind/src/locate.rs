@@ -1,11 +1,13 @@
-//! Where a mapped object has its unwind data, found by what the kernel mapped of it.
+//! Finds the unwind data of a mapped object in what the kernel mapped of it.
 //!
-//! Usually a program header leads to `.eh_frame_hdr`, and that to `.eh_frame`. Static glibc programs have no such header (they
-//! register their `.eh_frame` themselves when they start), and the section table of the file is not mapped: there the first
-//! common entry (CIE) is looked for in the read-only segments. It is taken for one when it is well formed as a CIE *and* the
-//! entry behind it is an FDE that refers back to it and covers an address in an executable segment.
+//! Usually a program header refers to `.eh_frame_hdr`, and that to `.eh_frame`. Static glibc programs lack that header
+//! (they register their `.eh_frame` themselves at the start), and the section table of the file is not mapped. For
+//! them, the first common entry (CIE) is searched in the read-only segments. A candidate is accepted if it is
+//! well-formed as a CIE *and* the entry after it is an FDE that refers back to it and covers an address in an
+//! executable segment.
 //!
-//! Invariant: whatever the bytes, what comes out lies in a segment that the object says it has; work and memory are bounded.
+//! Invariant: whatever the bytes, the result is within a segment that the object claims to have; work and memory are
+//! bounded.
 
 use super::cfi::{self, Fde};
 use super::reader::Section;
@@ -13,29 +15,29 @@ use super::table::{FdeRef, Header};
 use pct_elf::{Ahead, Image, Memory, Segment, segment_flag, segment_kind};
 
 const PAGE: usize = 4096;
-/// So many bytes of an object are looked through for unwind data that nothing leads to.
+/// Most bytes of an object that are searched for unwind data without a header.
 const MOST_SCANNED: u64 = 64 << 20;
-/// Enough for a CIE and the FDE behind it.
+/// Length of the bytes that contain a CIE and the FDE after it.
 const WINDOW: usize = 512;
 
 /// Where an object's unwind data is in the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Located {
-    /// Address of `.eh_frame_hdr`; that of `.eh_frame` when there is no such section.
+    /// Address of `.eh_frame_hdr`, or of `.eh_frame` if there is no such section.
     pub hdr: u64,
-    /// Address behind the last byte of the segment that holds it.
+    /// Address behind the last byte of the segment that contains it.
     pub hdr_end: u64,
     /// Address of `.eh_frame`.
     pub eh: u64,
-    /// Address behind the last byte of the segment that holds it.
+    /// Address behind the last byte of the segment that contains it.
     pub eh_end: u64,
     /// The list in the header: byte where it starts, number of entries.
     pub list: Option<(usize, usize)>,
 }
 
-/// Bytes of the object that are read at once: its header and as many program headers as nearly all objects have.
+/// Bytes of the object that are read in one piece: its header and the program headers of nearly all objects.
 const HEAD: usize = 64 + 20 * 56;
-/// The number of x86-64 in ELF headers: register numbers of unwind data are a machine's own.
+/// The number of x86-64 in ELF headers. Register numbers in unwind data depend on the machine.
 const MACHINE: u16 = 62;
 
 /// The segments of the object whose first page is mapped at some address.
@@ -45,7 +47,7 @@ struct Segments<'m, M> {
 }
 
 impl<'m, M: Memory> Segments<'m, M> {
-    fn of(memory: &'m M, base: u64) -> Option<Self> {
+    fn read_headers(memory: &'m M, base: u64) -> Option<Self> {
         let image = Image::at_base(memory, base)?;
         (image.machine == MACHINE).then_some(Segments { memory, image })
     }
@@ -57,7 +59,7 @@ impl<'m, M: Memory> Segments<'m, M> {
         all.map(move |s| Segment { address: s.address.wrapping_add(bias), ..s })
     }
 
-    /// The loaded segment that holds an address.
+    /// The loaded segment that contains an address.
     fn holds(&self, addr: u64) -> Option<Segment> {
         self.loaded().find(|s| s.loads(addr))
     }
@@ -67,7 +69,7 @@ impl<'m, M: Memory> Segments<'m, M> {
         segment.address.checked_add(segment.memory_bytes)
     }
 
-    /// By the program header that says where it is.
+    /// Finds it by the program header that refers to it.
     fn by_header(&self) -> Option<Located> {
         let hdr =
             self.image.segment(self.memory, segment_kind::UNWIND)?.address.wrapping_add(self.image.bias);
@@ -86,7 +88,7 @@ impl<'m, M: Memory> Segments<'m, M> {
         Some(Located { hdr, hdr_end, eh: header.eh_frame, eh_end, list })
     }
 
-    /// By looking for it, in segments of data first, then (old linkers put both in one) in those with code.
+    /// Searches for it, first in data segments, then in segments with code (old linkers put both in one).
     fn by_scan(&self) -> Option<Located> {
         let mut left = MOST_SCANNED;
         for executable in [false, true] {
@@ -111,7 +113,7 @@ impl<'m, M: Memory> Segments<'m, M> {
     fn scan(&self, start: u64, end: u64) -> Option<u64> {
         let mut page = [0u8; PAGE];
         let mut at = start.checked_next_multiple_of(4)?;
-        // Pages overlap by what the look below needs.
+        // Pages overlap by the length that the check below needs.
         const STEP: usize = PAGE - 12;
         while at < end {
             let len = usize::try_from(end - at).unwrap_or(PAGE).min(PAGE);
@@ -136,7 +138,7 @@ impl<'m, M: Memory> Segments<'m, M> {
         None
     }
 
-    /// Whether a CIE and an FDE of it are there.
+    /// Whether a CIE and its FDE are there.
     fn begins(&self, at: u64, end: u64) -> bool {
         let mut window = [0u8; WINDOW];
         let len = usize::try_from(end - at).unwrap_or(WINDOW).min(WINDOW);
@@ -146,7 +148,7 @@ impl<'m, M: Memory> Segments<'m, M> {
         }
         let section = Section { bytes, addr: at };
         let Some(next) = cfi::behind_cie(&section, 0) else { return false };
-        // Back from its id to our CIE, and none in between.
+        // The FDE's id refers back to this CIE, with none in between.
         let back = section.cursor(next + 4).u32();
         if back != u32::try_from(next + 4).ok() {
             return false;
@@ -171,7 +173,7 @@ pub struct Loaded {
 /// Calls `each` for the loaded segments of the x86-64 object whose first page is mapped at `base`.
 pub fn each_segment<M: Memory>(memory: &M, base: u64, mut each: impl FnMut(Loaded)) {
     let memory = Ahead::<_, HEAD>::new(memory, base);
-    let Some(segments) = Segments::of(&memory, base) else { return };
+    let Some(segments) = Segments::read_headers(&memory, base) else { return };
     for segment in segments.loaded() {
         if let Some(end) = segment.address.checked_add(segment.memory_bytes) {
             let executable = segment.flags & segment_flag::EXECUTE != 0;
@@ -183,7 +185,7 @@ pub fn each_segment<M: Memory>(memory: &M, base: u64, mut each: impl FnMut(Loade
 /// Finds the unwind data of the x86-64 object whose first page is mapped at `base`.
 pub fn locate<M: Memory>(memory: &M, base: u64) -> Option<Located> {
     let memory = Ahead::<_, HEAD>::new(memory, base);
-    let segments = Segments::of(&memory, base)?;
+    let segments = Segments::read_headers(&memory, base)?;
     segments.by_header().or_else(|| segments.by_scan())
 }
 
@@ -217,7 +219,7 @@ mod tests {
             image[at + 40..at + 48].copy_from_slice(&len.to_le_bytes());
         }
         image.resize(0x4000, 0);
-        // What looks like a CIE and is none: nothing refers to it.
+        // These octets look like a CIE but are not one: no FDE refers to them.
         for decoy in [0x2100, 0x2ff8] {
             image[decoy..decoy + 12].copy_from_slice(&[20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0]);
         }

@@ -1,12 +1,12 @@
 //! A copy of one mapped object's unwind data.
 //!
-//! Taken from the object as the host has it mapped, by the kernel (which refuses where a plain load would fault), so a file
-//! that was deleted, replaced or never existed (vdso, memfd) is no different from others, and a dlclose meanwhile makes the
-//! copy fail and nothing else. Nothing of the host's is referred to afterwards. One piece of memory holds everything (the kernel makes
-//! one mapping of all pieces that lie side by side: a fork copies them one by one):
+//! The kernel copies it from the host's mapping of the object (and refuses where a plain load would fault). So a file
+//! that was deleted, replaced or never existed (vdso, memfd) is handled like any other, and a dlclose meanwhile only
+//! makes the copy fail. Afterwards nothing refers to the host's memory. One mapping holds everything (the kernel merges
+//! adjacent mappings, and a fork copies mappings one by one):
 //!
 //! ```text
-//!  Object (head) | index | buckets | .eh_frame        address space for the whole segment, pages only for what is used
+//!  Object (head) | index | buckets | .eh_frame        address space for the whole segment, pages only for used parts
 //! ```
 //!
 //! Invariant: an [`Object`] is written by the registry's one writer before it is published and never after.
@@ -22,27 +22,28 @@ use super::table::{self, FdeRef, Table};
 
 pub use super::locate::{Located, locate};
 
-/// More unwind data than that is not copied: no object known has a fourth of it.
+/// Most unwind data that is copied. No known object has a quarter of it.
 const MOST: u64 = 256 << 20;
 const PAGE: usize = 4096;
-/// Bytes of the head: as it is, so that the arrays behind it begin on the same page.
+/// Bytes of the head, rounded up so that the arrays after it begin on the same page.
 const HEAD: usize = size_of::<Object>().next_multiple_of(8);
 
-/// One object's unwind data in our own memory.
+/// One object's unwind data in pct's own memory.
 pub struct Object {
     /// The table over the copy.
     pub table: Table<'static>,
-    /// How many sets refer to it. Touched by the writer alone.
+    /// Number of sets that refer to it. Only the writer uses it.
     pub(super) users: usize,
     len: usize,
 }
 
 impl Object {
-    /// Copies the unwind data of the object whose first page is mapped at `base`. `None`: it has none, or it could not be read.
+    /// Copies the unwind data of the object whose first page is mapped at `base`. `None`: it has none, or it cannot be
+    /// read.
     pub(super) fn load(base: u64) -> Option<NonNull<Object>> {
         let found = locate(&os::OwnMemory, base)?;
         let most = found.eh_end.checked_sub(found.eh).filter(|&len| len <= MOST)? as usize;
-        // Without a list each FDE may have an entry; the shortest is 16 bytes long.
+        // Without a list each FDE may have an entry, and the shortest FDE has 16 bytes.
         let entries = match found.list {
             Some((_, n)) => n.max(most / 64),
             None => most / 16,
@@ -65,7 +66,7 @@ impl Object {
             if !copied || !table::adopt_list(index, found.hdr, base, found.eh) {
                 return None;
             }
-            // The list says where the last FDE is: what follows it in the segment is not ours.
+            // The list says where the last FDE is. What follows it in the segment is not unwind data.
             let last = index.iter().map(|e| e.fde).max()?;
             let mut len = [0; 4];
             os::copy(found.eh.checked_add(u64::from(last))?, &mut len).then_some(())?;
@@ -86,7 +87,7 @@ impl Object {
         Some(Table::new(base, Section { bytes: eh, addr: found.eh }, index, buckets))
     }
 
-    /// Gives the memory back.
+    /// Frees the memory.
     ///
     /// # Safety
     /// `object` came from [`Object::load`] and nothing refers to it or its table any more.
@@ -102,7 +103,7 @@ fn bytes_of(index: &mut [FdeRef]) -> &mut [u8] {
     unsafe { slice::from_raw_parts_mut(index.as_mut_ptr().cast(), size_of_val(index)) }
 }
 
-/// The mapping of an object to be.
+/// The mapping of an object that is being built.
 struct Parts {
     at: *mut u8,
     len: usize,
@@ -122,12 +123,12 @@ impl Parts {
         Some(Parts { at: os::map(len)?, len, entries, eh })
     }
 
-    /// The three arrays. Called once for a mapping.
+    /// The three arrays. Call it once per mapping.
     fn slices(&mut self) -> Slices {
         let buckets = table::buckets_for(self.entries);
-        // SAFETY: `new` made the mapping long enough for the head and the three arrays in this order; it is zeroed (valid for all
-        // three), page aligned (the head's size is a multiple of 8), the arrays do not overlap, and it lives until `Object::free`, whose caller
-        // vouches that no reference is left.
+        // SAFETY: `new` made the mapping long enough for the head and the three arrays in this order; it is
+        // zeroed (valid for all three), page aligned (the head's size is a multiple of 8), the arrays do not
+        // overlap, and it lives until `Object::free`, whose caller vouches that no reference is left.
         unsafe {
             let index = self.at.add(HEAD).cast::<FdeRef>();
             let words = index.add(self.entries).cast::<u32>();

@@ -36,7 +36,7 @@ mod number {
 use number::*;
 
 const EINVAL: i64 = -22;
-/// `AT_FDCWD`: paths count from the working directory.
+/// `AT_FDCWD`: paths are relative to the working directory.
 const HERE: u64 = -100i64 as u64;
 
 /// # Safety
@@ -67,7 +67,7 @@ unsafe fn call(number: u64, args: [u64; 6]) -> i64 {
     out
 }
 
-/// Fresh zeroed memory of at least `len` bytes, or `None`. Pages cost nothing before they are written.
+/// Fresh zeroed memory of at least `len` bytes, or `None`. Pages cost nothing until they are written.
 pub fn map(len: usize) -> Option<*mut u8> {
     // PROT_READ | PROT_WRITE; MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE.
     // SAFETY: a new private mapping at an address of the kernel's choice touches nothing that exists.
@@ -75,7 +75,7 @@ pub fn map(len: usize) -> Option<*mut u8> {
     (at > 0).then(|| ptr::with_exposed_provenance_mut(at as usize))
 }
 
-/// Gives memory of [`map`] back. The caller has no reference into it any more.
+/// Unmaps memory of [`map`]. The caller has no reference into it any more.
 pub(super) fn unmap(at: *mut u8, len: usize) {
     // SAFETY: only called with mappings of `map` by their only owner (the registry, tests).
     unsafe { call(MUNMAP, [at.expose_provenance() as u64, len as u64, 0, 0, 0, 0]) };
@@ -88,14 +88,14 @@ pub(super) fn protect_none(at: u64, len: u64) -> bool {
     unsafe { call(MPROTECT, [at, len, 0, 0, 0, 0]) == 0 }
 }
 
-/// True when the eight bytes at `addr` can be read.
+/// Whether the eight bytes at `addr` can be read.
 pub fn readable(addr: u64) -> bool {
-    // The kernel fetches the new mask before it looks at `how`, which is nonsense here: EFAULT or EINVAL, no other effect.
-    // SAFETY: the kernel reads `addr` itself and writes nothing.
+    // The kernel reads the new mask before it checks `how`, which is invalid here: it returns EFAULT or EINVAL and has
+    // no other effect. SAFETY: the kernel reads `addr` itself and writes nothing.
     unsafe { call(RT_SIGPROCMASK, [u64::MAX, addr, 0, 8, 0, 0]) == EINVAL }
 }
 
-/// Copies from any address; false when not all of it could be read. Never faults.
+/// Copies from any address. Returns false if not all of it could be read. Never faults.
 pub fn copy(addr: u64, into: &mut [u8]) -> bool {
     let len = into.len() as u64;
     let to = into.as_mut_ptr().expose_provenance() as u64;
@@ -103,7 +103,7 @@ pub fn copy(addr: u64, into: &mut [u8]) -> bool {
     let remote = [addr, len];
     // SAFETY: the kernel writes at most `len` bytes into `into` and copies from `addr` with a check of each page.
     let got = unsafe {
-        // the thread's own number: a first thread that has ended keeps the process's, and has no memory any more
+        // the thread's own id: a first thread that has ended keeps the process's id, but has no memory any more
         let pid = call(GETTID, [0; 6]) as u64;
         call(
             PROCESS_VM_READV,
@@ -117,11 +117,11 @@ pub fn copy(addr: u64, into: &mut [u8]) -> bool {
             ],
         )
     };
-    // EPERM, ENOSYS: a filter that knows only the call; the file does the same.
+    // EPERM, ENOSYS: a system call filter refused only this call; reading the file gives the same.
     if got == -1 || got == -38 { copy_by_file(addr, to, len) } else { got == len as i64 }
 }
 
-/// The memory of this process as [`copy`] reads it.
+/// The memory of this process, read by [`copy`].
 pub(super) struct OwnMemory;
 
 impl pct_elf::Memory for OwnMemory {

@@ -1,12 +1,12 @@
-//! A cursor over bytes of an object that nobody vouches for.
+//! A cursor over untrusted bytes of an object.
 //!
-//! Every read is checked against the slice; running off its end is `None`, never a panic. The cursor knows the address that
-//! its first byte has in the process, because most pointers in unwind data are relative to the place where they stand.
+//! Every read is checked against the slice. Reading past its end gives `None`, never a panic. The cursor knows the
+//! address of its first byte in the process, because most pointers in unwind data are relative to their own address.
 
-/// Bytes and the address that the first of them has in the profiled process.
+/// Bytes, and the address of the first of them in the profiled process.
 #[derive(Clone, Copy, Debug)]
 pub struct Section<'a> {
-    /// The bytes: a copy of ours, never the host's own mapping.
+    /// The bytes: pct's own copy, never the host's mapping.
     pub bytes: &'a [u8],
     /// Address of `bytes[0]` in the process.
     pub addr: u64,
@@ -24,7 +24,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A place in a [`Section`].
+/// A position in a [`Section`].
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
@@ -32,13 +32,14 @@ pub struct Cursor<'a> {
     addr: u64,
 }
 
-/// How a pointer in `.eh_frame` is written (the Linux Standard Base's `DW_EH_PE_*`): form, what it is relative to, indirect.
+/// How a pointer in `.eh_frame` is encoded (the Linux Standard Base's `DW_EH_PE_*`): its form, what it is relative to,
+/// and whether it is indirect.
 pub mod pe {
     /// Pointer of the machine's width.
     pub const ABSPTR: u8 = 0x00;
     /// No value is present.
     pub const OMIT: u8 = 0xff;
-    /// Relative to the pointer's own place.
+    /// Relative to the pointer's own address.
     pub const PCREL: u8 = 0x10;
     /// Relative to the start of `.eh_frame_hdr`.
     pub const DATAREL: u8 = 0x30;
@@ -52,12 +53,12 @@ impl<'a> Cursor<'a> {
         self.pos
     }
 
-    /// True when no byte is left.
+    /// Whether no byte is left.
     pub fn at_end(&self) -> bool {
         self.pos >= self.bytes.len()
     }
 
-    /// Moves on by `n` bytes; reads after the end give `None`.
+    /// Skips `n` bytes. Reads after the end give `None`.
     pub fn skip(&mut self, n: usize) -> Option<()> {
         self.pos = self.pos.checked_add(n)?;
         (self.pos <= self.bytes.len()).then_some(())
@@ -94,7 +95,7 @@ impl<'a> Cursor<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Unsigned LEB128. More than 64 bits of value are dropped, more than ten bytes are refused.
+    /// Unsigned LEB128. Bits beyond 64 are dropped; more than ten bytes are refused.
     #[inline(always)]
     pub fn uleb(&mut self) -> Option<u64> {
         let first = self.u8()?;
@@ -148,8 +149,8 @@ impl<'a> Cursor<'a> {
         self.bytes.get(start..self.pos.checked_sub(1)?)
     }
 
-    /// A pointer in encoding `enc`. `base` is what [`pe::DATAREL`] counts from. Indirect pointers give the address of the
-    /// pointer (the callers only skip those).
+    /// A pointer in encoding `enc`. [`pe::DATAREL`] pointers are relative to `base`. For indirect pointers the result
+    /// is the address of the pointer (callers only skip those).
     #[inline(always)]
     pub fn pointer(&mut self, enc: u8, base: u64) -> Option<u64> {
         let here = self.addr.wrapping_add(self.pos as u64);

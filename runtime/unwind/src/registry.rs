@@ -1,8 +1,8 @@
-//! Which modules the handlers see, and when old ones may go.
+//! Decides which modules the handlers see, and when old ones are freed.
 //!
-//! There is one writer at a time (the housekeeper) and any number of handlers. The writer makes a new [`Set`] and publishes it
-//! by one pointer. A handler must not wait and must not find memory gone, so it announces the set it uses in a *slot* before
-//! it touches it:
+//! There is one writer at a time (the housekeeper) and any number of handlers. The writer makes a new [`Set`] and
+//! publishes it by one pointer. A handler must not wait, and the memory must not vanish under it. So it announces the
+//! set that it uses in a *slot* before it reads the set:
 //!
 //! ```text
 //!  handler                                   writer
@@ -12,11 +12,13 @@
 //!    slot := null               Release          no:  unmap          (Acquire by the same load)
 //! ```
 //!
-//! All four SeqCst operations are in one order. If the handler's check still saw `p`, its slot was written before the writer's
-//! exchange, so the writer's look at the slots sees it. If the writer looked first, the handler's check sees the new pointer
-//! and lets go of the old one untouched. The Release store at the end makes the handler's reads happen before the unmapping.
+//! All four SeqCst operations have one total order. If the handler's check still read `p`, its slot was written before
+//! the writer's exchange, so the writer sees the slot. If the writer read the slots first, the handler's check reads
+//! the new pointer, and the handler drops the old one without reading the set. The Release store at the end makes the
+//! handler's reads happen before the unmapping.
 //!
-//! Signal safety: [`Registry::hold`] is a few atomic operations; [`Registry::refresh`] maps memory and is for the housekeeper.
+//! Signal safety: [`Registry::hold`] is a few atomic operations; [`Registry::refresh`] maps memory and is only for the
+//! housekeeper.
 
 #![expect(unsafe_code, reason = "pointers to published sets")]
 
@@ -30,12 +32,12 @@ use super::object::Object;
 use super::os;
 use super::set::{Entry, Set};
 
-/// How many handlers may walk at the same time. One more records no stack, and says so.
+/// Most handlers that may walk at the same time. A further one records no stack, and the sample says so.
 pub const SLOTS: usize = 64;
-/// Most executable regions that are looked after; a process with more (thousands of JIT pages) keeps the first ones.
+/// Most executable regions that are kept. A process with more (thousands of JIT pages) keeps the first ones.
 const MOST_REGIONS: usize = 1 << 16;
 
-/// An executable region as region discovery finds it.
+/// An executable region, from region discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     /// First address.
@@ -44,36 +46,36 @@ pub struct Region {
     pub end: u64,
     /// Address at which byte 0 of the object's file is mapped; 0: no file, or not mapped.
     pub base: u64,
-    /// Anything that tells objects apart that are mapped at the same place one after another: inode and device.
+    /// Distinguishes objects that are mapped at the same address one after another: inode and device.
     pub identity: u64,
 }
 
-/// What [`Registry::refresh`] did.
+/// The result of [`Registry::refresh`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refreshed {
-    /// A new set was published.
+    /// Whether a new set was published.
     pub changed: bool,
-    /// Objects whose unwind data was copied now.
+    /// Number of objects whose unwind data was copied now.
     pub loaded: usize,
-    /// Objects without unwind data, or whose data could not be copied.
+    /// Number of objects without unwind data, or whose data could not be copied.
     pub without: usize,
-    /// Sets that wait until no handler uses them.
+    /// Number of sets that wait until no handler uses them.
     pub waiting: usize,
 }
 
-/// A region and the object that it has a share in.
+/// A region and the object that it shares.
 #[derive(Clone, Copy)]
-struct Known {
+struct KnownRegion {
     region: Region,
     object: Option<NonNull<Object>>,
 }
 
-/// A published set with what it owns. It is at the start of its own mapping; the two arrays follow.
+/// A published set with what it owns. It is at the start of its own mapping, and the two arrays follow.
 struct Published {
     set: Set<'static>,
-    known: &'static [Known],
+    known: &'static [KnownRegion],
     len: usize,
-    /// The next set that waits to be freed. Touched by the writer alone.
+    /// The next set that waits to be freed. Only the writer uses it.
     next: *mut Published,
 }
 
@@ -90,8 +92,8 @@ pub struct Registry {
     writer: UnsafeCell<Writer>,
 }
 
-// SAFETY: `writer` is touched only by the thread that set `busy`; what the pointers lead to is shared read-only, except for the
-// counts and links that only that thread touches.
+// SAFETY: `writer` is touched only by the thread that set `busy`; what the pointers lead to is shared
+// read-only, except for the counts and links that only that thread touches.
 unsafe impl Sync for Registry {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Registry {}
@@ -102,13 +104,13 @@ impl Default for Registry {
     }
 }
 
-/// A set that stays while this value lives.
-pub struct Held<'r> {
+/// A set that stays valid while this value lives.
+pub struct HeldSet<'r> {
     slot: &'r AtomicPtr<Published>,
     published: NonNull<Published>,
 }
 
-impl Held<'_> {
+impl HeldSet<'_> {
     /// The modules.
     #[inline(always)]
     pub fn set(&self) -> &Set<'_> {
@@ -117,7 +119,7 @@ impl Held<'_> {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldSet<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         self.slot.store(ptr::null_mut(), Ordering::Release);
@@ -125,7 +127,7 @@ impl Drop for Held<'_> {
 }
 
 impl Registry {
-    /// No modules yet; fit for a static.
+    /// A registry without modules, usable in a static.
     pub const fn new() -> Registry {
         Registry {
             current: AtomicPtr::new(ptr::null_mut()),
@@ -135,10 +137,10 @@ impl Registry {
         }
     }
 
-    /// The modules as they are now. `hint`: any number that differs between threads. `None`: there are none yet, or all slots
-    /// are taken.
+    /// The current modules. `hint`: any number that differs between threads. `None`: there are none yet, or all slots
+    /// are in use.
     #[inline]
-    pub fn hold(&self, hint: usize) -> Option<Held<'_>> {
+    pub fn hold(&self, hint: usize) -> Option<HeldSet<'_>> {
         for i in 0..SLOTS {
             let slot = self.slots.get(hint.wrapping_add(i) % SLOTS)?;
             let mut seen = self.current.load(Ordering::Acquire);
@@ -150,7 +152,7 @@ impl Registry {
             for _ in 0..8 {
                 let now = self.current.load(Ordering::SeqCst);
                 if now == seen {
-                    return Some(Held { slot, published: NonNull::new(seen)? });
+                    return Some(HeldSet { slot, published: NonNull::new(seen)? });
                 }
                 slot.store(now, Ordering::SeqCst);
                 seen = now;
@@ -166,14 +168,14 @@ impl Registry {
         self.current.load(Ordering::Acquire).is_null()
     }
 
-    /// Makes the sets agree with the regions of the process, which come in order of address, and frees what no handler can
-    /// use any more. Does nothing when another thread is at it.
+    /// Updates the set to the regions of the process, which are given in order of address, and frees what no handler
+    /// can use any more. Does nothing while another thread does the same.
     pub fn refresh(&self, regions: impl Iterator<Item = Region> + Clone) -> Refreshed {
         let mut out = Refreshed::default();
         if self.busy.swap(true, Ordering::Acquire) {
             return out;
         }
-        // SAFETY: `busy` was false and is ours now.
+        // SAFETY: `busy` was false, and this thread has set it.
         let writer = unsafe { &mut *self.writer.get() };
         let current = self.current.load(Ordering::Acquire);
         // SAFETY: only the writer takes it out of `current`, and frees it only then.
@@ -185,7 +187,7 @@ impl Registry {
                 self.current.store(new.as_ptr(), Ordering::SeqCst);
                 out.changed = true;
                 if let Some(p) = NonNull::new(current) {
-                    // SAFETY: `next` is the writer's; handlers look at the other fields only.
+                    // SAFETY: `next` belongs to the writer; handlers read the other fields only.
                     unsafe { (&raw mut (*p.as_ptr()).next).write(writer.waiting) };
                     writer.waiting = p.as_ptr();
                 }
@@ -196,27 +198,28 @@ impl Registry {
         out
     }
 
-    /// Forgets the announcements of threads that do not exist here: for the child of a fork.
+    /// Clears the announcements of threads that do not exist in this process, for the child of a fork.
     ///
-    /// If the parent's writer was at work, the lists that it was changing are left alone, with the memory they lead to.
+    /// If the parent's writer was at work, the lists that it was changing are abandoned, with the memory they refer to.
     pub fn after_fork(&self) {
         for slot in &self.slots {
             slot.store(ptr::null_mut(), Ordering::Release);
         }
         if self.busy.load(Ordering::Acquire) {
-            // SAFETY: the thread that set `busy` does not exist here, and the caller says that nobody else is at it.
+            // SAFETY: the thread that set `busy` does not exist here, and the caller guarantees that no other thread is
+            // here.
             unsafe { (*self.writer.get()).waiting = ptr::null_mut() };
         }
         self.busy.store(false, Ordering::Release);
     }
 
-    /// Frees waiting sets that no slot names; gives how many go on waiting.
+    /// Frees waiting sets that no slot names. Returns how many still wait.
     fn free_unused(&self, writer: &mut Writer) -> usize {
         let mut still = ptr::null_mut();
         let mut left = 0;
         let mut at = writer.waiting;
         while let Some(p) = NonNull::new(at) {
-            // SAFETY: waiting sets are the writer's; they are freed here and nowhere else.
+            // SAFETY: waiting sets belong to the writer; they are freed here and nowhere else.
             at = unsafe { (*p.as_ptr()).next };
             // SeqCst: after the exchange of `current` in the one order of the module's head.
             if self.slots.iter().any(|slot| slot.load(Ordering::SeqCst) == p.as_ptr()) {
@@ -225,7 +228,7 @@ impl Registry {
                 still = p.as_ptr();
                 left += 1;
             } else {
-                // SAFETY: it is not current any more and no handler announced it: nobody refers to it.
+                // SAFETY: it is not current any more and no handler announced it, so nothing refers to it.
                 unsafe { free(p) };
             }
         }
@@ -254,7 +257,7 @@ impl Drop for Registry {
 }
 
 /// # Safety
-/// `p` came from [`publishable`] and nobody refers to it any more; the caller is the writer.
+/// `p` came from [`publishable`] and nothing refers to it any more; the caller is the writer.
 unsafe fn free(p: NonNull<Published>) {
     // SAFETY: alive until `unmap` below.
     let (known, len) = unsafe { (p.as_ref().known, p.as_ref().len) };
@@ -271,21 +274,21 @@ unsafe fn free(p: NonNull<Published>) {
     os::unmap(p.as_ptr().cast(), len);
 }
 
-/// Builds a set over `regions`, taking objects from `old` where region and identity are the same.
+/// Builds a set over `regions`. It reuses objects of `old` if region and identity are the same.
 fn publishable(
     regions: impl Iterator<Item = Region> + Clone,
-    old: &[Known],
+    old: &[KnownRegion],
     generation: u64,
     out: &mut Refreshed,
 ) -> Option<NonNull<Published>> {
     let n = regions.clone().count();
-    let len = size_of::<Published>() + n * (size_of::<Known>() + size_of::<Entry<'static>>());
+    let len = size_of::<Published>() + n * (size_of::<KnownRegion>() + size_of::<Entry<'static>>());
     let at = os::map(len)?;
     let head = at.cast::<Published>();
-    // SAFETY: the mapping is fresh, page aligned and long enough for the head and two arrays of `n` (sizes are multiples of 8,
-    // the alignment of all three); the arrays do not overlap.
+    // SAFETY: the mapping is fresh, page aligned and long enough for the head and two arrays of `n` (sizes
+    // are multiples of 8, the alignment of all three); the arrays do not overlap.
     let (known, entries) = unsafe {
-        let known = head.add(1).cast::<MaybeUninit<Known>>();
+        let known = head.add(1).cast::<MaybeUninit<KnownRegion>>();
         let entries = known.add(n).cast::<MaybeUninit<Entry<'static>>>();
         (slice::from_raw_parts_mut(known, n), slice::from_raw_parts_mut(entries, n))
     };
@@ -294,9 +297,10 @@ fn publishable(
         let object = if region.base == 0 {
             None
         } else {
-            let same = |k: &&Known| k.region.base == region.base && k.region.identity == region.identity;
+            let same =
+                |k: &&KnownRegion| k.region.base == region.base && k.region.identity == region.identity;
             // SAFETY: all entries before this one were written below.
-            let here = unsafe { slice::from_raw_parts(head.add(1).cast::<Known>(), done) };
+            let here = unsafe { slice::from_raw_parts(head.add(1).cast::<KnownRegion>(), done) };
             match here.iter().rev().find(same).or_else(|| old.iter().find(same)) {
                 Some(k) => k.object,
                 None => {
@@ -308,27 +312,28 @@ fn publishable(
             }
         };
         let table = object.map(|object| {
-            // SAFETY: the object is alive as long as a set counts it; the count is the writer's, handlers see the table only.
+            // SAFETY: the object is alive as long as a set counts it; the count is the writer's, handlers see
+            // the table only.
             unsafe {
                 (*object.as_ptr()).users += 1;
                 &(*object.as_ptr()).table
             }
         });
-        known.write(Known { region, object });
+        known.write(KnownRegion { region, object });
         entry.write(Entry { start: region.start, end: region.end, table });
         done += 1;
     }
     // SAFETY: the first `done` items of both arrays are written; `done` <= `n`. The head's place is free.
     unsafe {
-        let known = slice::from_raw_parts(head.add(1).cast::<Known>(), done);
+        let known = slice::from_raw_parts(head.add(1).cast::<KnownRegion>(), done);
         let entries =
-            slice::from_raw_parts(head.add(1).cast::<Known>().add(n).cast::<Entry<'static>>(), done);
+            slice::from_raw_parts(head.add(1).cast::<KnownRegion>().add(n).cast::<Entry<'static>>(), done);
         head.write(Published { set: Set { entries, generation }, known, len, next: ptr::null_mut() });
     }
     NonNull::new(head)
 }
 
-/// Leaves out regions that are empty or out of order: nobody vouches for what discovery read.
+/// Skips regions that are empty or out of order, because discovery may have read anything.
 #[derive(Clone)]
 struct Ordered<I> {
     inner: I,
@@ -351,7 +356,7 @@ impl<I: Iterator<Item = Region>> Iterator for Ordered<I> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::Kind;
+    use crate::rule::RuleKind;
     use crate::testing;
     use std::sync::atomic::AtomicUsize;
 
@@ -403,7 +408,7 @@ mod tests {
     fn handlers_never_see_a_set_go_away() {
         let rounds = pct_kit::asked("PCT_UNWIND_ROUNDS", 300);
         let regions = testing::regions();
-        // An address in each region that has unwind data, to look up again and again.
+        // An address in each region with unwind data, which is looked up again and again.
         let before = lines_of_maps();
         {
             let registry = Registry::new();
@@ -421,10 +426,10 @@ mod tests {
                             assert!(set.generation >= seen, "sets come in order");
                             seen = set.generation;
                             for entry in set.entries {
-                                // Reads index and unwind data: a fault here is the bug that this test is for.
+                                // Reads index and unwind data. A fault here is the bug that this test would find.
                                 if let Some(table) = entry.table {
                                     assert!(!table.is_empty());
-                                    assert_ne!(set.rule(entry.start + 64).kind(), Kind::Empty);
+                                    assert_ne!(set.rule(entry.start + 64).kind(), RuleKind::Empty);
                                 }
                             }
                             walks.fetch_add(1, Ordering::Relaxed);
@@ -450,7 +455,7 @@ mod tests {
             });
             assert_eq!(registry.refresh(regions.iter().copied()).waiting, 0);
         }
-        // Other tests of this process map things too; what must not happen is a leak per round.
+        // Other tests of this process also map memory. A leak per round must not happen.
         assert!(lines_of_maps() < before + rounds / 4 + 40);
     }
 }

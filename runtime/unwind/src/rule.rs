@@ -1,17 +1,18 @@
 //! One word that says how to get from a frame to its caller.
 //!
-//! Nearly every instruction of compiled code needs no more than: the CFA is rsp or rbp plus bytes, the return address stands
-//! right below it, and the caller's rbp is unchanged or saved at a distance from it. A [`Rule`] is that, packed so that a
-//! cache slot holds it beside its key; whatever does not fit is [`Kind::Full`] and is interpreted with all registers.
+//! For nearly every instruction of compiled code this is enough: the CFA is rsp or rbp plus bytes, the return address
+//! is right below it, and the caller's rbp is unchanged or saved at a distance from it. A [`Rule`] is that, packed so
+//! that a cache slot has room for it and its key. Whatever does not fit is [`RuleKind::Full`] and is interpreted with
+//! all registers.
 
 use super::cfi::{Cfa, Fde, RegisterLocation, Row, reg};
 use super::expr::{self, Folded};
 use super::reader::Section;
 
-/// What sort of step it is.
+/// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum RuleKind {
     /// Not a rule: an empty cache slot.
     Empty = 0,
     /// CFA = rsp + offset.
@@ -26,13 +27,13 @@ pub enum Kind {
     Signal = 5,
     /// The outermost frame.
     End = 6,
-    /// Code without unwind data: try the chain of frame pointers.
+    /// Code without unwind data: use the chain of frame pointers.
     Fp = 7,
     /// No known code at this address.
     Unknown = 8,
     /// Interpret the unwind data with all registers.
     Full = 9,
-    /// The unwind data is not well formed.
+    /// The unwind data is malformed.
     Bad = 10,
 }
 
@@ -58,13 +59,13 @@ impl Rule {
     pub const EMPTY: Rule = Rule(0);
 
     /// A rule without numbers.
-    pub const fn plain(kind: Kind) -> Rule {
+    pub const fn plain(kind: RuleKind) -> Rule {
         Rule(kind as u64)
     }
 
-    fn cfa(kind: Kind, load: i64, offset: i64, bp: i64) -> Rule {
+    fn cfa(kind: RuleKind, load: i64, offset: i64, bp: i64) -> Rule {
         if !fits(load, LOAD_BITS) || !fits(offset, OFFSET_BITS) || !fits(bp, BP_BITS) {
-            return Rule::plain(Kind::Full);
+            return Rule::plain(RuleKind::Full);
         }
         Rule(
             kind as u64
@@ -74,31 +75,31 @@ impl Rule {
         )
     }
 
-    /// The word as a cache keeps it.
+    /// The word for a cache.
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// A word that came out of a cache: any word is some rule.
+    /// A rule from a cached word. Any word is some rule.
     pub const fn from_bits(bits: u64) -> Rule {
         Rule(bits)
     }
 
-    /// What sort of step it is.
+    /// The kind of the step.
     #[inline(always)]
-    pub const fn kind(self) -> Kind {
+    pub const fn kind(self) -> RuleKind {
         match self.0 & 15 {
-            1 => Kind::Sp,
-            2 => Kind::Bp,
-            3 => Kind::LoadSp,
-            4 => Kind::LoadBp,
-            5 => Kind::Signal,
-            6 => Kind::End,
-            7 => Kind::Fp,
-            8 => Kind::Unknown,
-            9 => Kind::Full,
-            10 => Kind::Bad,
-            _ => Kind::Empty,
+            1 => RuleKind::Sp,
+            2 => RuleKind::Bp,
+            3 => RuleKind::LoadSp,
+            4 => RuleKind::LoadBp,
+            5 => RuleKind::Signal,
+            6 => RuleKind::End,
+            7 => RuleKind::Fp,
+            8 => RuleKind::Unknown,
+            9 => RuleKind::Full,
+            10 => RuleKind::Bad,
+            _ => RuleKind::Empty,
         }
     }
 
@@ -114,7 +115,7 @@ impl Rule {
         ((self.0 << BP_BITS) as i64) >> (64 - OFFSET_BITS)
     }
 
-    /// Bytes from the CFA to the saved rbp; 0: rbp is the caller's already.
+    /// Bytes from the CFA to the saved rbp; 0: rbp already has the caller's value.
     #[inline(always)]
     pub const fn bp(self) -> i64 {
         (self.0 as i64) >> (64 - BP_BITS)
@@ -124,23 +125,23 @@ impl Rule {
     pub fn compile(eh: &Section<'_>, fde: &Fde, pc: u64) -> Rule {
         match fde.row(eh, pc) {
             Some(row) => Rule::of_row(eh, &row, fde.signal, pc),
-            None => Rule::plain(Kind::Bad),
+            None => Rule::plain(RuleKind::Bad),
         }
     }
 
     /// Packs a row. `signal`: the FDE is marked as a signal frame.
     pub fn of_row(eh: &Section<'_>, row: &Row, signal: bool, pc: u64) -> Rule {
-        let full = Rule::plain(Kind::Full);
+        let full = Rule::plain(RuleKind::Full);
         let folded = match row.cfa {
-            Cfa::None => return Rule::plain(Kind::Bad),
+            Cfa::None => return Rule::plain(RuleKind::Bad),
             Cfa::Reg(r, o) => Some(Folded::Reg(r, i64::from(o))),
             Cfa::Expr(at) => expr::fold(eh, at, pc),
         };
         if signal && folded == Some(Folded::Load(reg::RSP, ucontext::RSP as i64, 0)) {
-            return Rule::plain(Kind::Signal);
+            return Rule::plain(RuleKind::Signal);
         }
         match row.place(reg::RA) {
-            RegisterLocation::Undefined => return Rule::plain(Kind::End),
+            RegisterLocation::Undefined => return Rule::plain(RuleKind::End),
             RegisterLocation::At(-8) if !signal => {}
             _ => return full,
         }
@@ -153,24 +154,24 @@ impl Rule {
             _ => return full,
         };
         match folded {
-            Some(Folded::Reg(reg::RSP, o)) => Rule::cfa(Kind::Sp, 0, o, bp),
-            Some(Folded::Reg(reg::RBP, o)) => Rule::cfa(Kind::Bp, 0, o, bp),
-            Some(Folded::Load(reg::RSP, l, o)) => Rule::cfa(Kind::LoadSp, l, o, bp),
-            Some(Folded::Load(reg::RBP, l, o)) => Rule::cfa(Kind::LoadBp, l, o, bp),
+            Some(Folded::Reg(reg::RSP, o)) => Rule::cfa(RuleKind::Sp, 0, o, bp),
+            Some(Folded::Reg(reg::RBP, o)) => Rule::cfa(RuleKind::Bp, 0, o, bp),
+            Some(Folded::Load(reg::RSP, l, o)) => Rule::cfa(RuleKind::LoadSp, l, o, bp),
+            Some(Folded::Load(reg::RBP, l, o)) => Rule::cfa(RuleKind::LoadBp, l, o, bp),
             _ => full,
         }
     }
 }
 
-/// Layout of the x86-64 `ucontext` that the kernel puts at rsp for a signal handler: part of the kernel's interface.
+/// Layout of the x86-64 `ucontext` that the kernel stores at rsp for a signal handler: part of the kernel's interface.
 pub mod ucontext {
     /// The general registers, in the kernel's order.
     pub const GREGS: u64 = 40;
     /// The interrupted stack pointer: register 15 of that order.
     pub const RSP: u64 = GREGS + 15 * 8;
-    /// How many registers: r8-r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip.
+    /// Number of registers: r8-r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip.
     pub const COUNT: usize = 17;
-    /// For each DWARF number (16: rip) its place in that order.
+    /// For each DWARF number (16: rip) its index in that order.
     pub const OF_DWARF: [u8; COUNT] = [13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7, 16];
 }
 
@@ -182,11 +183,11 @@ mod tests {
     proptest! {
         #[test]
         fn numbers_come_out_as_they_went_in_or_the_rule_is_full(load in -70_000i64..70_000, offset in -5_000_000i64..5_000_000, bp in -5_000_000i64..5_000_000) {
-            let r = Rule::cfa(Kind::LoadBp, load, offset, bp);
-            if r.kind() == Kind::LoadBp {
+            let r = Rule::cfa(RuleKind::LoadBp, load, offset, bp);
+            if r.kind() == RuleKind::LoadBp {
                 prop_assert_eq!((r.load(), r.offset(), r.bp()), (load, offset, bp));
             } else {
-                prop_assert_eq!(r.kind(), Kind::Full);
+                prop_assert_eq!(r.kind(), RuleKind::Full);
                 prop_assert!(!(fits(load, 16) && fits(offset, 22) && fits(bp, 22)));
             }
         }

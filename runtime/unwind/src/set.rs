@@ -1,8 +1,8 @@
-//! The executable regions of the process at one time, and what is known to unwind them.
+//! The executable regions of the process at one time, and their unwind data.
 
 use super::cfi::Fde;
 use super::reader::Section;
-use super::rule::{Kind, Rule};
+use super::rule::{Rule, RuleKind};
 use super::table::Table;
 
 /// An executable region.
@@ -12,7 +12,7 @@ pub struct Entry<'a> {
     pub start: u64,
     /// Address behind the last.
     pub end: u64,
-    /// Unwind data of the object that it belongs to; `None`: there is none, frame pointers may do.
+    /// Unwind data of its object. `None`: there is none, and frame pointers may serve.
     pub table: Option<&'a Table<'a>>,
 }
 
@@ -21,12 +21,12 @@ pub struct Entry<'a> {
 pub struct Set<'a> {
     /// The regions.
     pub entries: &'a [Entry<'a>],
-    /// Number of the set: no two sets of a process share one. Part of the cache's key.
+    /// Number of the set. No two sets of a process share one. It is part of the cache's key.
     pub generation: u64,
 }
 
 impl<'a> Set<'a> {
-    /// The region that holds `pc`.
+    /// The region that contains `pc`.
     pub fn region(&self, pc: u64) -> Option<&'a Entry<'a>> {
         let mut at = 0;
         let mut left = self.entries.len();
@@ -42,15 +42,15 @@ impl<'a> Set<'a> {
         self.entries.get(at).filter(|e| e.start <= pc)
     }
 
-    /// The rule for the instruction at `pc`, by the unwind data alone.
+    /// The rule for the instruction at `pc`, from the unwind data alone.
     pub fn rule(&self, pc: u64) -> Rule {
         match self.region(pc) {
-            None => Rule::plain(Kind::Unknown),
-            Some(entry) => entry.table.and_then(|t| t.rule(pc)).unwrap_or(Rule::plain(Kind::Fp)),
+            None => Rule::plain(RuleKind::Unknown),
+            Some(entry) => entry.table.and_then(|t| t.rule(pc)).unwrap_or(Rule::plain(RuleKind::Fp)),
         }
     }
 
-    /// The FDE that covers `pc`, with the section that it stands in.
+    /// The FDE that covers `pc`, with its section.
     pub fn fde(&self, pc: u64) -> Option<(Section<'a>, Fde)> {
         let table = self.region(pc)?.table?;
         Some((*table.eh_frame(), table.find(pc)?))

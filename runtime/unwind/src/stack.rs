@@ -1,72 +1,87 @@
-//! Reading the interrupted thread's stack.
+//! Reads the interrupted thread's stack.
 //!
-//! The thread's stack is found outside the handler and given as [`Extent`]. That may be older than what is mapped now: the kernel
-//! shows neighbours as one mapping (stacks of coroutines, a stack beside other memory), and the program may have unmapped or
-//! protected a part since. So the extent only limits where frames are looked for. The page of the stack pointer is there; before
-//! another page is read for the first time in a walk the kernel is asked whether it can be (a tenth of a microsecond).
+//! The thread's stack is located outside the handler and given as [`Extent`]. The extent may be outdated: the kernel
+//! shows adjacent mappings as one (stacks of coroutines, a stack beside other memory), and the program may have
+//! unmapped or protected a part since. So the extent only limits where frames are searched. Its upper part is what the
+//! thread was created with ([`Extent::sure`]); that stays mapped until the thread ends. The page of the stack pointer
+//! is mapped too. Before any other page is read for the first time in a walk, the kernel is asked whether it is
+//! readable (a tenth of a microsecond).
 //!
-//! A stack that is not the known one (an alternate stack, a coroutine) is taken a page at a time, without a gap. What lies
-//! elsewhere (a `jmp_buf` on the heap) is copied by the kernel, which refuses instead of faulting.
+//! An unknown stack (an alternate stack, a coroutine) is read a page at a time, without a gap. Other memory (a
+//! `jmp_buf` on the heap) is copied by the kernel, which refuses instead of faulting.
 //!
-//! This is a fence: the one place where the walker touches memory that is not ours.
-//! Signal safety: raw system calls only, and none where the caller forbids them.
+//! This is a fence: the only module in which the walker reads memory that is not pct's. Signal safety: raw system calls
+//! only, and none where the caller forbids them.
 
 #![expect(unsafe_code, reason = "reads the stack of the thread that it runs on")]
 
 use super::os;
 
-/// Bytes of a page, the grain in which memory is readable or not.
+/// Bytes of a page, the unit in which memory is readable or not.
 const PAGE: u64 = 4096;
 
-/// Where the walker gets memory from.
+/// The memory that the walker reads.
+///
+/// The default methods fit a copy of one stack: what [`Memory::peek`] lacks cannot be read at all.
 pub trait Memory {
-    /// Goes to the stack that holds `sp`. False when nothing can be read there.
-    fn enter(&mut self, sp: u64) -> bool;
-    /// Eight bytes of the current stack as far as it is known; `None` may mean that [`Memory::read`] must look.
+    /// Changes to the stack that contains `sp`. Returns false if nothing can be read there.
+    fn enter(&mut self, sp: u64) -> bool {
+        self.peek(sp).is_some()
+    }
+    /// Eight bytes of the current stack, if they are known to be readable. `None`: [`Memory::read`] may still succeed.
     fn peek(&self, addr: u64) -> Option<u64>;
     /// Eight bytes of the current stack.
-    fn read(&mut self, addr: u64) -> Option<u64>;
+    fn read(&mut self, addr: u64) -> Option<u64> {
+        self.peek(addr)
+    }
     /// Eight bytes anywhere, slowly.
-    fn far(&mut self, addr: u64) -> Option<u64>;
+    fn far(&mut self, addr: u64) -> Option<u64> {
+        self.peek(addr)
+    }
     /// Bytes of code, slowly.
-    fn code(&mut self, addr: u64) -> Option<[u8; 16]>;
+    fn code(&mut self, _addr: u64) -> Option<[u8; 16]> {
+        None
+    }
 }
 
-/// The mapping that holds a stack, as it was when it was looked for: `lo` inclusive, `hi` exclusive. `hi` <= `lo`: not known.
+/// The mapping of a stack at the time when it was located: `lo` inclusive, `hi` exclusive. `hi` <= `lo`: unknown.
 ///
-/// The first thread's stack grows: what is mapped of it is contiguous, so its `lo` is the end of the mapping below.
+/// The first thread's stack grows. Its mapping is contiguous, so its `lo` is the end of the mapping below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// Lowest address.
     pub lo: u64,
     /// Address behind the highest.
     pub hi: u64,
+    /// From here to `hi` there is only the stack that the thread was created with, which cannot be unmapped before the
+    /// thread ends. `hi` or more: nothing is known of any part.
+    pub sure: u64,
 }
 
-/// The memory of the process that we run in: a window of pages that can be read, which follows the walk.
+/// The memory of this process: a window of readable pages, which follows the walk.
 #[derive(Debug)]
 pub struct Live {
     known: Extent,
-    /// Lowest address of the window, 0 = there is none.
+    /// Lowest address of the window; 0 = there is none.
     lo: u64,
     /// Highest offset from `lo` at which eight bytes can be read.
     span: u64,
-    /// Lowest address of the known stack that belongs to this walk; `u64::MAX`: it is on another stack.
+    /// Lowest address of the known stack that belongs to this walk; `u64::MAX`: the walk is on another stack.
     floor: u64,
     probes: u32,
     may_ask: bool,
-    /// The walk has begun: other stacks than the first are where it was led to.
+    /// Whether the walk has begun. Stacks other than the first are those that it was led to.
     begun: bool,
 }
 
 impl Live {
-    /// Memory for a walk on a thread whose own stack is within `known`. At most `probes` pages of other stacks are looked at. With
-    /// no probes the kernel is asked nothing at all, and `known` is taken as mapped from the stack pointer up.
+    /// Memory for a walk on a thread whose own stack is within `known`. At most `probes` pages of other stacks are
+    /// checked. Without probes the kernel is not asked at all, and `known` counts as mapped from the stack pointer up.
     ///
     /// # Safety
-    /// - What of `known` above the thread's stack pointer can be read when the kernel is asked stays so while the value lives;
-    ///   without probes, all of it can.
-    /// - The caller runs on the thread whose stack is read, so that it cannot go away meanwhile.
+    /// - Each part of `known` above the thread's stack pointer that is readable when the kernel is asked stays readable
+    ///   while the value lives. Without probes, all of it is readable. From `known.sure` on it is readable in any case.
+    /// - The caller runs on the thread whose stack is read, so the stack cannot vanish meanwhile.
     pub unsafe fn new(known: Extent, probes: u32) -> Live {
         Live { known, lo: 0, span: 0, floor: u64::MAX, probes, may_ask: probes > 0, begun: false }
     }
@@ -89,14 +104,14 @@ impl Live {
         if self.floor == u64::MAX { self.read_unknown(addr) } else { self.read_known(addr) }
     }
 
-    /// Moves the window, or makes it longer, over eight bytes of the known stack.
+    /// Moves or extends the window over eight bytes of the known stack.
     fn read_known(&mut self, addr: u64) -> Option<u64> {
         let behind = addr.checked_add(8)?;
         if addr < self.floor || behind > self.known.hi || !self.may_ask {
             return None;
         }
         let end = self.lo + self.span + 8;
-        // Upwards without a gap, as stacks are read, it only grows.
+        // While a stack is read upwards without a gap, the window only grows.
         let (lo, mut page) = if addr >= self.lo && addr / PAGE <= end / PAGE {
             (self.lo, end)
         } else {
@@ -104,6 +119,10 @@ impl Live {
             (page.max(self.floor), page)
         };
         while page < behind {
+            if page >= self.known.sure {
+                page = self.known.hi;
+                break;
+            }
             if !os::readable(page) {
                 return None;
             }
@@ -136,10 +155,11 @@ impl Memory for Live {
         let page = sp & !(PAGE - 1);
         let stands_here = !core::mem::replace(&mut self.begun, true);
         if sp >= self.known.lo && sp < self.known.hi && self.known.hi - sp >= 8 {
-            // What lies below sp on its page is mapped as well: epilogues name slots just below.
+            // What is below sp on its page is mapped as well: epilogues refer to slots just below.
             self.floor = page.max(self.known.lo);
-            let end = if self.may_ask { self.known.hi.min(page + PAGE) } else { self.known.hi };
-            if end - self.floor >= 8 && (stands_here || !self.may_ask || os::readable(page)) {
+            let sure = !self.may_ask || page >= self.known.sure;
+            let end = if sure { self.known.hi } else { self.known.hi.min(page + PAGE) };
+            if end - self.floor >= 8 && (stands_here || sure || os::readable(page)) {
                 self.set_window(self.floor, end);
                 return true;
             }
@@ -155,8 +175,9 @@ impl Memory for Live {
     #[inline(always)]
     fn peek(&self, addr: u64) -> Option<u64> {
         if addr.wrapping_sub(self.lo) <= self.span && self.lo != 0 {
-            // SAFETY: [lo, lo + span + 8) is readable: the page of the stack pointer, and pages that were asked for in this walk, on
-            // the stack that this thread uses; or where nothing may be asked the known extent, which the caller of `new` vouches for.
+            // SAFETY: [lo, lo + span + 8) is readable. It contains the page of the stack pointer, pages for which the
+            // kernel was asked in this walk, on the stack that this thread uses, and what the caller of `new`
+            // guarantees: the sure part of the known extent, or without probes all of it.
             return Some(unsafe {
                 core::ptr::with_exposed_provenance::<u64>(addr as usize).read_unaligned()
             });
@@ -190,7 +211,7 @@ mod tests {
     use super::*;
 
     fn live(known: Extent) -> Live {
-        // SAFETY: the tests give extents of memory that they hold, or that they have unmapped for good.
+        // SAFETY: the tests give extents of memory that they own, or that they have unmapped for good.
         unsafe { Live::new(known, 8) }
     }
 
@@ -199,7 +220,7 @@ mod tests {
         let words: Vec<u64> = (0..2048).collect();
         let lo = words.as_ptr().expose_provenance() as u64;
         let hi = lo + 8 * words.len() as u64;
-        let mut m = live(Extent { lo, hi });
+        let mut m = live(Extent { lo, hi, sure: hi });
         assert!(m.enter(lo + 8000));
         assert_eq!(m.read(hi - 8), Some(2047));
         assert_eq!(m.read(hi - 7), None);
@@ -213,7 +234,7 @@ mod tests {
     fn holes_in_what_was_a_stack_are_not_read() {
         let map = os::map(8 * 4096).expect("memory");
         let base = map.expose_provenance() as u64;
-        let known = Extent { lo: base, hi: base + 8 * 4096 };
+        let known = Extent { lo: base, hi: base + 8 * 4096, sure: base + 8 * 4096 };
         assert!(os::protect_none(base + 2 * 4096, 4096));
         os::unmap(map.wrapping_add(5 * 4096), 4096);
         let mut m = live(known);
@@ -238,11 +259,33 @@ mod tests {
     }
 
     #[test]
+    fn the_sure_part_is_read_without_a_question_and_what_lies_below_is_not() {
+        let map = os::map(8 * 4096).expect("memory");
+        let base = map.expose_provenance() as u64;
+        let known = Extent { lo: base, hi: base + 8 * 4096, sure: base + 4 * 4096 };
+        assert!(os::protect_none(base + 2 * 4096, 4096));
+        let mut m = live(known);
+        assert!(m.enter(base + 5 * 4096 + 8));
+        assert_eq!(m.peek(base + 8 * 4096 - 8), Some(0), "nothing is asked");
+        assert_eq!(m.read(base + 4 * 4096), None, "below the stack pointer's page");
+        let mut m = live(known);
+        assert!(m.enter(base + 4096));
+        assert_eq!(m.peek(base + 4 * 4096), None, "a hole may lie between");
+        assert_eq!(m.read(base + 2 * 4096), None);
+        assert_eq!(m.read(base + 3 * 4096), Some(0));
+        assert_eq!(m.peek(base + 4 * 4096), None);
+        assert_eq!(m.read(base + 4 * 4096), Some(0));
+        assert_eq!(m.peek(base + 8 * 4096 - 8), Some(0), "the rest is sure");
+        assert_eq!(m.read(base + 8 * 4096 - 7), None);
+        os::unmap(map, 8 * 4096);
+    }
+
+    #[test]
     fn without_questions_the_extent_is_taken_as_mapped() {
         let words: Vec<u64> = (0..2048).collect();
         let lo = words.as_ptr().expose_provenance() as u64;
         // SAFETY: the words live as long as the test.
-        let mut m = unsafe { Live::new(Extent { lo, hi: lo + 8 * 2048 }, 0) };
+        let mut m = unsafe { Live::new(Extent { lo, hi: lo + 8 * 2048, sure: u64::MAX }, 0) };
         assert!(m.enter(lo + 64));
         assert_eq!(m.peek(lo + 8 * 2047), Some(2047));
         assert!(!m.enter(lo + 8 * 2048), "another stack");

@@ -1,23 +1,24 @@
 //! The unwind data of one object: from an address to its [`Rule`].
 //!
-//! What a linker puts into `.eh_frame_hdr` (a sorted list of function starts) becomes an index of offsets with a row of
-//! buckets in front, so that a look-up touches one bucket, two or three index entries, the FDE and its CIE. Nothing is
-//! interpreted ahead of need: a Debian libc is ready after one copy of 183 KB, a 100 MB node after 3 MB. Objects whose
-//! header has no list, or one that is not sorted, get theirs by a walk over `.eh_frame`.
+//! The linker's list in `.eh_frame_hdr` (sorted function starts) becomes an index of offsets with a row of buckets in
+//! front, so that a look-up reads one bucket, two or three index entries, the FDE and its CIE. Nothing is interpreted
+//! in advance: a Debian libc is ready after one copy of 183 KB, a 100 MB node after 3 MB. If an object's header has no
+//! list, or an unsorted one, the list is made by a walk over `.eh_frame`.
 //!
-//! Invariant: index, buckets and bytes may hold anything; a look-up then gives a wrong rule or none, but stays inside them.
+//! Invariant: index, buckets and bytes may contain anything. A look-up then gives a wrong rule or none, but never reads
+//! outside them.
 
 use super::cfi::{self, Fde};
 use super::reader::{Section, pe};
 use super::rule::Rule;
 
-/// An entry of the index: where a function starts and where its FDE is.
+/// An entry of the index: a function's start and the position of its FDE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct FdeRef {
-    /// First address, in bytes from the table's `lo`.
+    /// First address, relative to the table's `lo`.
     pub pc: u32,
-    /// Byte of `.eh_frame`.
+    /// Byte offset in `.eh_frame`.
     pub fde: u32,
 }
 
@@ -31,18 +32,18 @@ pub struct Table<'a> {
     shift: u32,
 }
 
-/// What the first bytes of `.eh_frame_hdr` say.
+/// The contents of the first bytes of `.eh_frame_hdr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Address of `.eh_frame`.
     pub eh_frame: u64,
-    /// Where the list starts, in bytes from the header's start, and how many entries it says it has; `None` when there is no
+    /// Where the list starts, in bytes from the header's start, and its claimed number of entries. `None`: there is no
     /// list in the form that linkers write.
     pub list: Option<(usize, usize)>,
 }
 
 impl Header {
-    /// Reads the header; `None` when it is not one.
+    /// Reads the header. `None`: it is none.
     pub fn parse(hdr: &Section<'_>) -> Option<Header> {
         let mut c = hdr.cursor(0);
         if c.u8()? != 1 {
@@ -58,13 +59,13 @@ impl Header {
     }
 }
 
-/// How many bucket words an index of `entries` wants at most.
+/// Number of bucket words for an index of `entries`.
 pub const fn buckets_for(entries: usize) -> usize {
     entries / 2 + 4
 }
 
-/// Turns the linker's list (pairs of signed offsets from the header) into index entries, in place. False when an entry lies
-/// outside the object or the list is not sorted.
+/// Turns the linker's list (pairs of signed offsets from the header) into index entries, in place. Returns false if an
+/// entry is outside the object or the list is not sorted.
 pub fn adopt_list(index: &mut [FdeRef], hdr_addr: u64, lo: u64, eh_addr: u64) -> bool {
     let mut last = 0;
     for entry in index.iter_mut() {
@@ -80,7 +81,7 @@ pub fn adopt_list(index: &mut [FdeRef], hdr_addr: u64, lo: u64, eh_addr: u64) ->
     true
 }
 
-/// Walks `.eh_frame` and calls `each` for every FDE with its offset; gives the offset behind the last entry.
+/// Walks `.eh_frame` and calls `each` for every FDE with its offset. Returns the offset after the last entry.
 pub fn scan(eh: &Section<'_>, mut each: impl FnMut(usize, &Fde)) -> usize {
     let mut at = 0;
     while let Some((_, end)) = cfi::entry(eh, at) {
@@ -92,8 +93,8 @@ pub fn scan(eh: &Section<'_>, mut each: impl FnMut(usize, &Fde)) -> usize {
     at
 }
 
-/// Fills `index` by a walk; gives how many entries there are now. FDEs outside [`lo`, `lo` + 4 GB) are left out (linkers leave
-/// those of dropped functions behind, with address 0).
+/// Fills `index` by a walk and returns the number of entries. FDEs outside [`lo`, `lo` + 4 GB) are left out (linkers
+/// leave those of dropped functions behind, with address 0).
 pub fn index_by_scan(eh: &Section<'_>, lo: u64, index: &mut [FdeRef]) -> usize {
     let mut n = 0;
     scan(eh, |at, fde| {
@@ -107,7 +108,7 @@ pub fn index_by_scan(eh: &Section<'_>, lo: u64, index: &mut [FdeRef]) -> usize {
     n
 }
 
-/// Heap sort by start: the library's sorts may panic.
+/// Heap sort by start, because the library's sorts may panic.
 fn sort(items: &mut [FdeRef]) {
     fn sift(items: &mut [FdeRef], mut at: usize, len: usize) {
         loop {
@@ -147,8 +148,8 @@ fn sort(items: &mut [FdeRef]) {
 }
 
 impl<'a> Table<'a> {
-    /// Puts buckets in front of a sorted index. `lo`: lowest address of the object. `buckets` should hold
-    /// [`buckets_for`] words; with fewer the buckets are coarser.
+    /// Adds buckets to a sorted index. `lo`: lowest address of the object. `buckets` should have [`buckets_for`] words;
+    /// with fewer the buckets are coarser.
     pub fn new(lo: u64, eh: Section<'a>, index: &'a [FdeRef], buckets: &'a mut [u32]) -> Table<'a> {
         let highest = index.last().map_or(0, |e| e.pc);
         let mut shift = 4;
@@ -164,7 +165,7 @@ impl<'a> Table<'a> {
         Table { lo, eh, index, buckets, shift }
     }
 
-    /// The same data of the object mapped elsewhere: its lowest address and that of `.eh_frame` are these.
+    /// The same data for a mapping at other addresses: the object's lowest address, and that of `.eh_frame`.
     pub fn moved(self, lo: u64, eh_addr: u64) -> Table<'a> {
         Table { lo, eh: Section { addr: eh_addr, ..self.eh }, ..self }
     }
@@ -174,12 +175,12 @@ impl<'a> Table<'a> {
         &self.eh
     }
 
-    /// How many functions the index has.
+    /// Number of functions in the index.
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// True when the object has no unwind data.
+    /// Whether the object has no unwind data.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
@@ -210,7 +211,7 @@ impl<'a> Table<'a> {
         fde.covers(pc).then_some(fde)
     }
 
-    /// The rule for the instruction at `pc`; `None` where no FDE covers it.
+    /// The rule for the instruction at `pc`. `None`: no FDE covers it.
     pub fn rule(&self, pc: u64) -> Option<Rule> {
         Some(Rule::compile(&self.eh, &self.find(pc)?, pc))
     }
@@ -236,7 +237,8 @@ mod tests {
             mut pcs in proptest::collection::vec(0u32..100_000, 1..300), ask in proptest::collection::vec(0u32..110_000, 50), words in 0usize..200,
         ) {
             pcs.sort_unstable();
-            // One FDE per start: length 1, so that only exact starts are covered; what is compared is which entry is looked at.
+            // One FDE per start, of length 1, so that only exact starts are covered. The test compares which entry is
+            // found.
             let (bytes, offsets) = crate::testing::eh_frame(&pcs.iter().map(|&pc| (0x10_0000 + u64::from(pc), 200_000)).collect::<Vec<_>>(), 0x80_0000);
             let index: Vec<FdeRef> = pcs.iter().zip(&offsets).map(|(&pc, &fde)| FdeRef { pc, fde: fde as u32 }).collect();
             let mut buckets = vec![0; words.min(buckets_for(pcs.len()))];

@@ -1,6 +1,7 @@
 //! Small builders for the tests of this folder.
 
-/// An `.eh_frame` at `addr` with one CIE and an FDE (absolute start, length) for each pair; gives the FDEs' offsets too.
+/// An `.eh_frame` at `addr` with one CIE and an FDE (absolute start, length) for each pair. Returns the FDEs' offsets
+/// too.
 pub(crate) fn eh_frame(functions: &[(u64, u64)], addr: u64) -> (Vec<u8>, Vec<usize>) {
     let mut out = Vec::new();
     // CIE: version 1, "zR", code 1, data -8, RA 16, pcrel sdata4; CFA = rsp + 8, RA at CFA - 8.
@@ -22,7 +23,7 @@ pub(crate) fn eh_frame(functions: &[(u64, u64)], addr: u64) -> (Vec<u8>, Vec<usi
     (out, at)
 }
 
-/// Start of each object that is mapped in this process (the first of its mappings), from the maps file.
+/// Start of each object that is mapped in this process (its first mapping), from the maps file.
 pub(crate) fn own_objects() -> Vec<u64> {
     regions()
         .iter()

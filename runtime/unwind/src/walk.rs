@@ -1,9 +1,9 @@
 //! From the registers of an interrupted thread to its return addresses.
 //!
-//! Each frame: find the rule for its instruction (cache, else the unwind data), take the step, store the return address.
-//! Three values travel along: the address to look up, rsp and rbp. A frame whose rule needs more makes the walk catch up with
-//! all registers from the last place where they were known (the interrupted instruction, or a signal frame), which is exact
-//! and rare.
+//! For each frame: find the rule for its instruction (in the cache, or else in the unwind data), take the step, store
+//! the return address. Three values are passed on: the address to look up, rsp and rbp. If a frame's rule needs more,
+//! the walk catches up with all registers from the last point where they were known (the interrupted instruction, or a
+//! signal frame). That is exact and rare.
 //!
 //! ```text
 //!  stack       what is stored           what is looked up
@@ -13,45 +13,66 @@
 //!  interrupted pc with the EXACT bit   pc
 //! ```
 //!
-//! Invariant: a walk ends: each frame costs at least one unit of the budget, and there is room for so many frames only.
-//! Signal safety: allocates nothing, takes no lock, calls no libc, cannot panic.
+//! Invariant: a walk ends, because each frame costs at least one unit of the budget and the number of frames is
+//! limited. Signal safety: allocates nothing, takes no lock, calls no libc, cannot panic.
 
 use super::cache::Cache;
 use super::cfi::reg;
 use super::full::{Failed, Gregs, Regs};
-use super::rule::{Kind, Rule};
+use super::rule::{Rule, RuleKind};
 use super::set::Set;
 use super::stack::Memory;
+use pct_format::CutCause;
 
-/// How a stack ends. Everything but [`End::Whole`] is a stack cut short.
+/// How a stack ends. In all cases but [`WalkEnd::Whole`] the stack is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum End {
+pub enum WalkEnd {
     /// The outermost frame is the program's or the thread's entry.
     Whole = 0,
-    /// More frames than there was room for; the innermost are there.
+    /// There were more frames than room; the innermost are stored.
     Depth = 1,
     /// The budget of the handler was used up.
     Time = 2,
-    /// A saved value lies where nothing can be read.
+    /// A saved value is at an unreadable address.
     BadRead = 3,
-    /// Code without unwind data, and the chain of frame pointers ends too.
+    /// The code has no unwind data, and the chain of frame pointers ends too.
     NoData = 4,
-    /// Unwind data that is not well formed.
+    /// The unwind data is malformed.
     BadData = 5,
-    /// The stack pointer does not move towards the stack's top.
+    /// The stack pointer does not advance towards the stack's base.
     Loop = 6,
-    /// The stack that the thread runs on is not known and cannot be read.
+    /// The thread's current stack is unknown and cannot be read.
     NoStack = 7,
-    /// Too many handlers at once, or the modules are not known yet.
+    /// There are too many handlers at once, or the modules are not known yet.
     NotReady = 8,
+    /// It came to code that somebody else walks ([`walk_to`]).
+    Foreign = 9,
 }
 
-/// Set in an entry that is the exact address of an instruction which a signal interrupted, as frame words of a `.pct` file have
-/// it. All other entries are return addresses.
-pub const EXACT: u64 = 1 << 56;
+impl WalkEnd {
+    /// The cause that a recording stores for such an end; `None`: the stack is complete.
+    #[inline]
+    #[must_use]
+    pub const fn cut_cause(self) -> Option<CutCause> {
+        Some(match self {
+            WalkEnd::Whole => return None,
+            WalkEnd::Depth => CutCause::Depth,
+            WalkEnd::Time => CutCause::Time,
+            WalkEnd::BadRead | WalkEnd::NoStack => CutCause::BadRead,
+            WalkEnd::NoData => CutCause::NoUnwindData,
+            WalkEnd::BadData => CutCause::Unsupported,
+            WalkEnd::Loop => CutCause::Loop,
+            WalkEnd::NotReady | WalkEnd::Foreign => CutCause::Other,
+        })
+    }
+}
 
-/// User addresses have no bit from this one on.
+/// Set in an entry that is the exact address of an instruction which a signal interrupted. All other entries are return
+/// addresses. So entries are frame words of a `.pct` file.
+pub use pct_format::record::EXACT;
+
+/// User addresses are below two to the power of this.
 const ADDRESS_BITS: u32 = 47;
 
 /// The address to look up for an entry.
@@ -59,9 +80,10 @@ const fn look_up(entry: u64) -> u64 {
     if entry & EXACT == 0 { entry.wrapping_sub(1) } else { entry & !EXACT }
 }
 
-/// What a walk stores for each caller: its entry alone, or more.
+/// What a walk stores for each caller: only its entry, or more.
 pub trait Slot: Copy {
-    /// The entry, and the canonical frame address of the frame that it was found in: the caller's stack pointer.
+    /// Stores the entry, and the canonical frame address of the frame in which it was found: the caller's stack
+    /// pointer.
     fn new(entry: u64, cfa: u64) -> Self;
 
     /// The entry.
@@ -80,13 +102,13 @@ impl Slot for u64 {
     }
 }
 
-/// A caller with its place on the stack, for those who weave other frames between those of a walk.
+/// A caller with its position on the stack, for weaving other frames between those of a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Placed {
     /// The entry, see [`EXACT`].
     pub entry: u64,
-    /// Where the frame that was called ends and this one begins.
+    /// Address at which the called frame ends and this one begins.
     pub cfa: u64,
 }
 
@@ -105,7 +127,7 @@ impl Slot for Placed {
 /// What a walk may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Units of about 8 ns: a frame whose rule is cached costs one, one whose rule must be found twelve.
+    /// Units of about 8 ns. A frame with a cached rule costs one, a frame whose rule must be found costs twelve.
     pub units: u32,
 }
 
@@ -123,16 +145,16 @@ const SWITCHES: u32 = 16;
 /// The result of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walked {
-    /// How many return addresses were stored.
+    /// Number of return addresses stored.
     pub frames: usize,
     /// How the stack ends.
-    pub end: End,
-    /// An address was met that is in no region of the set: the set may be behind the times.
+    pub end: WalkEnd,
+    /// Whether an address was in no region of the set, so that the set may be outdated.
     pub unknown: bool,
 }
 
-/// Walks the stack of the thread interrupted with `regs` and stores its return addresses (see [`EXACT`]), innermost first,
-/// without the interrupted PC itself. `out` decides what is stored with each ([`Slot`]).
+/// Walks the stack of the thread interrupted with `regs` and stores its return addresses (see [`EXACT`]), innermost
+/// first, without the interrupted PC itself. `out` decides what is stored for each ([`Slot`]).
 pub fn walk<M: Memory, S: Slot>(
     set: &Set<'_>,
     cache: &Cache,
@@ -143,9 +165,10 @@ pub fn walk<M: Memory, S: Slot>(
 ) -> Walked {
     let (sp, bp) = (regs.get(reg::RSP), regs.get(reg::RBP));
     if !memory.enter(sp) {
-        return Walked { frames: 0, end: End::NoStack, unknown: false };
+        return Walked { frames: 0, end: WalkEnd::NoStack, unknown: false };
     }
     let mut walk = Walk {
+        foreign: (0, 0),
         set,
         cache,
         memory,
@@ -163,6 +186,86 @@ pub fn walk<M: Memory, S: Slot>(
     Walked { frames: walk.frames, end, unknown: walk.unknown }
 }
 
+/// Where a walk begins that may come to code without unwind data which somebody else knows how to walk.
+#[derive(Clone, Copy, Debug)]
+pub enum Start<'r> {
+    /// A thread that was interrupted with these registers.
+    Interrupted(&'r Gregs),
+    /// A return address, which becomes the first entry, and the two registers behind the return.
+    Return {
+        /// The address.
+        pc: u64,
+        /// rsp.
+        sp: u64,
+        /// rbp.
+        bp: u64,
+    },
+}
+
+/// Where a walk met such code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Met {
+    /// Its return address, which is the last entry; an exact one if `is_exact`.
+    pub pc: u64,
+    /// rsp there.
+    pub sp: u64,
+    /// rbp there.
+    pub bp: u64,
+    /// A signal interrupted it there.
+    pub is_exact: bool,
+}
+
+/// As [`walk`], up to code at an address from `foreign.0` to before `foreign.1` that has no unwind data. The end is
+/// [`WalkEnd::Foreign`] exactly if there is a [`Met`].
+pub fn walk_to<M: Memory, S: Slot>(
+    (set, cache): (&Set<'_>, &Cache),
+    start: Start<'_>,
+    memory: &mut M,
+    out: &mut [S],
+    budget: Budget,
+    foreign: (u64, u64),
+) -> (Walked, Option<Met>) {
+    let nothing = Gregs::default();
+    let (first, at) = match start {
+        Start::Interrupted(regs) => {
+            (regs, WalkPoint { look: regs.get(reg::RA), sp: regs.get(reg::RSP), bp: regs.get(reg::RBP) })
+        }
+        Start::Return { pc, sp, bp } => (&nothing, WalkPoint { look: pc.wrapping_sub(1), sp, bp }),
+    };
+    if !memory.enter(at.sp) {
+        return (Walked { frames: 0, end: WalkEnd::NoStack, unknown: false }, None);
+    }
+    let mut walk = Walk {
+        foreign,
+        set,
+        cache,
+        memory,
+        out,
+        frames: 0,
+        at,
+        units: budget.units,
+        switches: SWITCHES,
+        first,
+        base: None,
+        by: By::Context,
+        unknown: false,
+    };
+    if let Start::Return { pc, sp, bp } = start {
+        if !walk.store(pc, sp) {
+            return (Walked { frames: 0, end: WalkEnd::Depth, unknown: false }, None);
+        }
+        walk.base = Some(Base { frame: 1, regs: Regs::three(pc, sp, bp) });
+        walk.by = By::Data;
+    }
+    let end = walk.run();
+    let met = (end == WalkEnd::Foreign).then(|| {
+        let is_exact = walk.by == By::Context;
+        let WalkPoint { look, sp, bp } = walk.at;
+        Met { pc: if is_exact { look } else { look.wrapping_add(1) }, sp, bp, is_exact }
+    });
+    (Walked { frames: walk.frames, end, unknown: walk.unknown }, met)
+}
+
 /// A frame: the address to look up and the two registers.
 #[derive(Clone, Copy)]
 struct WalkPoint {
@@ -171,14 +274,14 @@ struct WalkPoint {
     bp: u64,
 }
 
-/// How the walk came to the frame that it is at.
+/// How the walk reached its current frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
-    /// From a register context: the PC is exact.
+    /// From a register context, so the PC is exact.
     Context,
     /// By unwind data.
     Data,
-    /// By the chain of frame pointers: perhaps it is no frame at all.
+    /// By the chain of frame pointers, so it may not be a frame at all.
     Chain,
 }
 
@@ -202,27 +305,28 @@ struct Walk<'a, M, S> {
     base: Option<Base>,
     by: By,
     unknown: bool,
+    /// Code that somebody else walks.
+    foreign: (u64, u64),
 }
 
-/// What a step leads to: a caller, or the end.
-type Step = Result<WalkPoint, End>;
+/// The result of a step: a caller, or the end.
+type StepResult = Result<WalkPoint, WalkEnd>;
 
 impl<M: Memory, S: Slot> Walk<'_, M, S> {
-    /// Frames whose rules are at hand and whose stack is there: nearly all. Everything is in registers meanwhile; the first frame
-    /// that is anything else is left to [`Walk::run`].
-    /// Some: the stack ends there.
+    /// Walks frames with cached rules and readable stack, which are nearly all. Meanwhile everything is in registers.
+    /// The first other frame is left to [`Walk::run`]. Some: the stack ends there.
     #[inline(always)]
-    fn easy(&mut self) -> Option<End> {
+    fn easy(&mut self) -> Option<WalkEnd> {
         let WalkPoint { mut look, mut sp, mut bp } = self.at;
         let (mut frames, mut units) = (self.frames, self.units);
         let mut end = None;
         while units != 0 {
             let rule = self.cache.get(self.set.generation, look);
             let base = match rule.kind() {
-                Kind::Sp => sp,
-                Kind::Bp => bp,
-                Kind::End => {
-                    end = Some(End::Whole);
+                RuleKind::Sp => sp,
+                RuleKind::Bp => bp,
+                RuleKind::End => {
+                    end = Some(WalkEnd::Whole);
                     break;
                 }
                 _ => break,
@@ -250,7 +354,7 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
     }
 
     #[inline(always)]
-    fn run(&mut self) -> End {
+    fn run(&mut self) -> WalkEnd {
         loop {
             if let Some(end) = self.easy() {
                 return end;
@@ -258,19 +362,19 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
             let WalkPoint { look, sp, bp } = self.at;
             let mut rule = self.cache.get(self.set.generation, look);
             let Some(left) = self.units.checked_sub(1) else {
-                return End::Time;
+                return WalkEnd::Time;
             };
             self.units = left;
-            if rule.kind() == Kind::Empty {
+            if rule.kind() == RuleKind::Empty {
                 rule = match self.find(look) {
                     Some(rule) => rule,
-                    None => return End::Time,
+                    None => return WalkEnd::Time,
                 };
             }
             let cfa = match rule.kind() {
-                Kind::Sp => sp.wrapping_add(rule.offset() as u64),
-                Kind::Bp => bp.wrapping_add(rule.offset() as u64),
-                Kind::End => return End::Whole,
+                RuleKind::Sp => sp.wrapping_add(rule.offset() as u64),
+                RuleKind::Bp => bp.wrapping_add(rule.offset() as u64),
+                RuleKind::End => return WalkEnd::Whole,
                 _ => match self.seldom(rule) {
                     Ok(cfa) => cfa,
                     Err(Some(end)) => return end,
@@ -279,17 +383,17 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
             };
             // The common step: return address below the CFA, rbp unchanged or saved.
             if cfa <= sp && !self.switch(cfa) {
-                return End::Loop;
+                return WalkEnd::Loop;
             }
             let ra = match self.memory.read(cfa.wrapping_sub(8)) {
                 Some(ra) => ra,
                 None => {
                     if !self.switch(cfa) {
-                        return End::BadRead;
+                        return WalkEnd::BadRead;
                     }
                     match self.memory.read(cfa.wrapping_sub(8)) {
                         Some(ra) => ra,
-                        None => return End::BadRead,
+                        None => return WalkEnd::BadRead,
                     }
                 }
             };
@@ -298,28 +402,28 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
                 let slot = cfa.wrapping_add(rule.bp() as u64);
                 match self.memory.read(slot) {
                     Some(v) => caller_bp = v,
-                    // An epilogue popped it, and rbp is the caller's again.
+                    // An epilogue has popped it, and rbp has the caller's value again.
                     None if slot < sp => {}
                     None => {
-                        return End::BadRead;
+                        return WalkEnd::BadRead;
                     }
                 }
             }
             if ra == 0 {
-                return End::Whole;
+                return WalkEnd::Whole;
             }
             if ra >> ADDRESS_BITS != 0 {
-                return End::BadData;
+                return WalkEnd::BadData;
             }
             if !self.store(ra, cfa) {
-                return End::Depth;
+                return WalkEnd::Depth;
             }
             self.by = By::Data;
             self.at = WalkPoint { look: ra.wrapping_sub(1), sp: cfa, bp: caller_bp };
         }
     }
 
-    /// Stores an entry; false when there is no room.
+    /// Stores an entry. Returns false if there is no room.
     #[inline(always)]
     fn store(&mut self, entry: u64, cfa: u64) -> bool {
         match self.out.get_mut(self.frames) {
@@ -332,7 +436,7 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
         }
     }
 
-    /// Goes to another stack, the one that ends frame `cfa`. Code that runs a function on a stack of its own does that.
+    /// Changes to the stack that ends frame `cfa`. Code that runs a function on a separate stack needs this.
     #[cold]
     fn switch(&mut self, cfa: u64) -> bool {
         let Some(left) = self.switches.checked_sub(1) else { return false };
@@ -341,27 +445,28 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
         self.memory.enter(cfa.wrapping_sub(16))
     }
 
-    /// Finds a rule that the cache does not have.
+    /// Finds a rule that is not in the cache.
     #[cold]
     #[inline(never)]
     fn find(&mut self, look: u64) -> Option<Rule> {
         self.units = self.units.checked_sub(COLD)?;
         let mut rule = self.set.rule(look);
-        if rule.kind() == Kind::Fp && self.by != By::Context {
+        if rule.kind() == RuleKind::Fp && self.by != By::Context {
             let ra = look.wrapping_add(1);
             if self.is_restorer(ra) {
-                rule = Rule::plain(Kind::Signal);
+                rule = Rule::plain(RuleKind::Signal);
             } else if self.set.fde(ra).is_some_and(|(_, fde)| fde.begin == ra) {
-                // A function's first byte, with none before it: no call returns there. Whoever made this stack (makecontext)
-                // put it there as its bottom.
-                rule = Rule::plain(Kind::End);
+                // A function's first byte, with no function before it: no call returns there. The maker of this stack
+                // (makecontext) stored it there as the stack's base.
+                rule = Rule::plain(RuleKind::End);
             }
         }
-        self.cache.put(self.set.generation, look, rule);
+        self.cache.remember(self.set.generation, look, rule);
         Some(rule)
     }
 
-    /// True when the code at `addr` is `rt_sigreturn`: a C library without unwind data for it (musl), or our own restorer.
+    /// Whether the code at `addr` is `rt_sigreturn`: that of a C library without unwind data for it (musl), or pct's
+    /// own restorer.
     #[inline(never)]
     fn is_restorer(&mut self, addr: u64) -> bool {
         let Some(code) = self.memory.code(addr) else { return false };
@@ -370,23 +475,30 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
             || code.starts_with(&[0xb8, 15, 0, 0, 0, 0x0f, 0x05])
     }
 
-    /// The rules that are not common. `Ok`: the CFA, go on as usual. `Err(None)`: the step is taken. `Err(Some)`: the end.
+    /// Handles the rules that are not common. `Ok`: the CFA, and the walk goes on as usual. `Err(None)`: the step is
+    /// done. `Err(Some)`: the end.
     #[cold]
     #[inline(never)]
-    fn seldom(&mut self, rule: Rule) -> Result<u64, Option<End>> {
+    fn seldom(&mut self, rule: Rule) -> Result<u64, Option<WalkEnd>> {
         let WalkPoint { look, sp, bp } = self.at;
+        if matches!(rule.kind(), RuleKind::Fp | RuleKind::Unknown)
+            && look >= self.foreign.0
+            && look < self.foreign.1
+        {
+            return Err(Some(WalkEnd::Foreign));
+        }
         let step = match rule.kind() {
-            Kind::LoadSp | Kind::LoadBp => {
-                let from = if rule.kind() == Kind::LoadSp { sp } else { bp };
+            RuleKind::LoadSp | RuleKind::LoadBp => {
+                let from = if rule.kind() == RuleKind::LoadSp { sp } else { bp };
                 let word =
-                    self.memory.read(from.wrapping_add(rule.load() as u64)).ok_or(Some(End::BadRead))?;
+                    self.memory.read(from.wrapping_add(rule.load() as u64)).ok_or(Some(WalkEnd::BadRead))?;
                 return Ok(word.wrapping_add(rule.offset() as u64));
             }
-            Kind::Signal => self.signal(sp),
-            Kind::Fp => self.chain(sp, bp),
-            Kind::Unknown => self.unknown(sp, bp),
-            Kind::Full => self.full(look),
-            _ => Err(End::BadData),
+            RuleKind::Signal => self.signal(sp),
+            RuleKind::Fp => self.chain(sp, bp),
+            RuleKind::Unknown => self.unknown(sp, bp),
+            RuleKind::Full => self.full(look),
+            _ => Err(WalkEnd::BadData),
         };
         match step {
             Ok(at) => {
@@ -397,140 +509,140 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
         }
     }
 
-    /// Crosses a frame that the kernel made: the interrupted context is in it.
+    /// Crosses a frame that the kernel made. It contains the interrupted context.
     #[inline(never)]
-    fn signal(&mut self, sp: u64) -> Step {
-        let gregs = Gregs::of_signal_frame(self.memory, sp).ok_or(End::BadRead)?;
+    fn signal(&mut self, sp: u64) -> StepResult {
+        let gregs = Gregs::of_signal_frame(self.memory, sp).ok_or(WalkEnd::BadRead)?;
         let pc = gregs.get(reg::RA);
         let at = WalkPoint { look: pc, sp: gregs.get(reg::RSP), bp: gregs.get(reg::RBP) };
-        self.switches = self.switches.checked_sub(1).ok_or(End::Loop)?;
+        self.switches = self.switches.checked_sub(1).ok_or(WalkEnd::Loop)?;
         if !self.memory.enter(at.sp) {
-            return Err(End::NoStack);
+            return Err(WalkEnd::NoStack);
         }
         if pc >> ADDRESS_BITS != 0 {
-            return Err(End::BadData);
+            return Err(WalkEnd::BadData);
         }
-        // The restorer was not called: the byte before it is another function's.
+        // The restorer was not called: the byte before it belongs to another function.
         if self.by != By::Context
             && let Some(slot) = self.frames.checked_sub(1).and_then(|last| self.out.get_mut(last))
         {
             *slot = S::new(slot.entry() | EXACT, sp);
         }
         if !self.store(pc | EXACT, at.sp) {
-            return Err(End::Depth);
+            return Err(WalkEnd::Depth);
         }
         self.base = Some(Base { frame: self.frames, regs: Regs::all(&gregs) });
         self.by = By::Context;
         Ok(at)
     }
 
-    /// A step by frame pointer: rbp points to the caller's rbp, the return address stands above it.
-    fn chain(&mut self, sp: u64, bp: u64) -> Step {
-        // The ABI's mark of the outermost frame, which entry code without unwind data sets. In the interrupted function itself
-        // it proves nothing: code without frame pointers leaves what its callers had.
-        let outermost = if self.by == By::Context { End::NoData } else { End::Whole };
+    /// A step by frame pointer: rbp points to the caller's rbp, and the return address is above it.
+    fn chain(&mut self, sp: u64, bp: u64) -> StepResult {
+        // The ABI's mark of the outermost frame, which entry code without unwind data sets. In the interrupted function
+        // itself it proves nothing: code without frame pointers keeps its callers' value.
+        let outermost = if self.by == By::Context { WalkEnd::NoData } else { WalkEnd::Whole };
         if bp == 0 {
             return Err(outermost);
         }
         if bp < sp || bp & 7 != 0 {
-            return Err(End::NoData);
+            return Err(WalkEnd::NoData);
         }
         let (Some(up), Some(ra)) = (self.memory.read(bp), self.memory.read(bp.wrapping_add(8))) else {
-            return Err(End::NoData);
+            return Err(WalkEnd::NoData);
         };
         if ra == 0 {
             return Err(outermost);
         }
         if ra >> ADDRESS_BITS != 0 {
-            return Err(End::NoData);
+            return Err(WalkEnd::NoData);
         }
         let cfa = bp.wrapping_add(16);
         if !self.store(ra, cfa) {
-            return Err(End::Depth);
+            return Err(WalkEnd::Depth);
         }
         self.by = By::Chain;
         Ok(WalkPoint { look: ra.wrapping_sub(1), sp: cfa, bp: up })
     }
 
-    /// The address is in no region that is known.
-    fn unknown(&mut self, sp: u64, bp: u64) -> Step {
+    /// Handles an address in no known region.
+    fn unknown(&mut self, sp: u64, bp: u64) -> StepResult {
         self.unknown = true;
         if self.by == By::Chain {
             // What looked like a frame pointer was none.
             self.frames = self.frames.saturating_sub(1);
-            return Err(End::NoData);
+            return Err(WalkEnd::NoData);
         }
         self.chain(sp, bp)
     }
 
     /// A step with all registers.
     #[inline(never)]
-    fn full(&mut self, look: u64) -> Step {
+    fn full(&mut self, look: u64) -> StepResult {
         let regs = self.catch_up()?;
-        let (eh, fde) = self.set.fde(look).ok_or(End::BadData)?;
+        let (eh, fde) = self.set.fde(look).ok_or(WalkEnd::BadData)?;
         let caller = regs.caller(&eh, &fde, look, self.memory).map_err(cause)?;
-        let Some(caller) = caller else { return Err(End::Whole) };
+        let Some(caller) = caller else { return Err(WalkEnd::Whole) };
         let (Some(pc), Some(sp)) = (caller.get(reg::RA), caller.get(reg::RSP)) else {
-            return Err(End::BadData);
+            return Err(WalkEnd::BadData);
         };
         if pc == 0 {
-            return Err(End::Whole);
+            return Err(WalkEnd::Whole);
         }
         if (sp <= self.at.sp || self.memory.read(sp.wrapping_sub(8)).is_none())
             && !self.switch(sp.wrapping_add(16))
         {
-            return Err(End::Loop);
+            return Err(WalkEnd::Loop);
         }
         if pc >> ADDRESS_BITS != 0 {
-            return Err(End::BadData);
+            return Err(WalkEnd::BadData);
         }
         let entry = if fde.signal { pc | EXACT } else { pc };
         if !self.store(entry, sp) {
-            return Err(End::Depth);
+            return Err(WalkEnd::Depth);
         }
         self.base = Some(Base { frame: self.frames, regs: caller });
         self.by = if fde.signal { By::Context } else { By::Data };
         Ok(WalkPoint { look: look_up(entry), sp, bp: caller.get(reg::RBP).unwrap_or(0) })
     }
 
-    /// All registers of the frame that the walk is at, by steps from where they were last known.
+    /// All registers of the current frame, computed by steps from where they were last known.
     #[inline(never)]
-    fn catch_up(&mut self) -> Result<Regs, End> {
+    fn catch_up(&mut self) -> Result<Regs, WalkEnd> {
         let mut base = match self.base {
             Some(base) => base,
             None => Base { frame: 0, regs: Regs::all(self.first) },
         };
         while base.frame < self.frames {
-            self.units = self.units.checked_sub(COLD).ok_or(End::Time)?;
+            self.units = self.units.checked_sub(COLD).ok_or(WalkEnd::Time)?;
             let look = match base.frame.checked_sub(1) {
                 None => self.first.get(reg::RA),
-                Some(i) => look_up(self.out.get(i).ok_or(End::BadData)?.entry()),
+                Some(i) => look_up(self.out.get(i).ok_or(WalkEnd::BadData)?.entry()),
             };
             base.regs = match self.set.fde(look) {
                 Some((eh, fde)) => {
-                    base.regs.caller(&eh, &fde, look, self.memory).map_err(cause)?.ok_or(End::BadData)?
+                    base.regs.caller(&eh, &fde, look, self.memory).map_err(cause)?.ok_or(WalkEnd::BadData)?
                 }
                 None => self.chained(&base.regs)?,
             };
             base.frame += 1;
         }
         self.base = Some(base);
-        // Both ways of walking must have come to the same place.
-        if base.regs.get(reg::RSP) == Some(self.at.sp) { Ok(base.regs) } else { Err(End::BadData) }
+        // Both ways of walking must have reached the same frame.
+        if base.regs.get(reg::RSP) == Some(self.at.sp) { Ok(base.regs) } else { Err(WalkEnd::BadData) }
     }
 
-    fn chained(&mut self, regs: &Regs) -> Result<Regs, End> {
-        let bp = regs.get(reg::RBP).ok_or(End::BadData)?;
+    fn chained(&mut self, regs: &Regs) -> Result<Regs, WalkEnd> {
+        let bp = regs.get(reg::RBP).ok_or(WalkEnd::BadData)?;
         let (Some(up), Some(ra)) = (self.memory.read(bp), self.memory.read(bp.wrapping_add(8))) else {
-            return Err(End::BadRead);
+            return Err(WalkEnd::BadRead);
         };
         Ok(Regs::three(ra, bp.wrapping_add(16), up))
     }
 }
 
-fn cause(failed: Failed) -> End {
+fn cause(failed: Failed) -> WalkEnd {
     match failed {
-        Failed::NoData | Failed::Data | Failed::Lost => End::BadData,
-        Failed::Memory => End::BadRead,
+        Failed::NoData | Failed::Data | Failed::Lost => WalkEnd::BadData,
+        Failed::Memory => WalkEnd::BadRead,
     }
 }

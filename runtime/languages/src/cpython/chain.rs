@@ -10,8 +10,8 @@
 //! built, must be proved by something else that the interpreter stores (from 3.11 on):
 //!
 //! ```text
-//! frame stack   | main    | parse      | leaf |          a frame begins where its caller's ends (calls within the group)
-//!               ^         ^ = main + its size
+//! frame stack   | main    | parse      | leaf |   within the group a frame begins where its
+//!               ^         ^ = main + its size          caller's ends
 //! C stack       CFrame of the loop {current frame, previous}   what called the group is the current frame of the next
 //!                                                        outer loop (3.11, 3.12)
 //! ```
@@ -23,7 +23,7 @@
 use crate::ThreadMemory;
 
 use super::find::Interpreter;
-use super::layout::{Entries, FirstFrame, FrameSize, Instruction};
+use super::layout::{Entries, FirstFrame, FrameSize};
 
 /// Which native frame runs a Python frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -39,7 +39,7 @@ pub enum Owner {
 
 /// A Python frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Frame {
+pub struct PythonFrame {
     /// Address of the code object.
     pub code: u64,
     /// Offset in its bytecode, in bytes; `None`: before its first instruction.
@@ -105,22 +105,22 @@ pub fn walk<M: ThreadMemory, R: Iterator<Item = u64> + Clone>(
     interpreter: &Interpreter,
     state: u64,
     thread: &Standing<R>,
-    out: &mut [Frame],
+    out: &mut [PythonFrame],
 ) -> Result<Chain, Torn> {
     let mut walk = Walk { memory, interpreter, state, out, frames: 0, stack: FrameStack::default() };
     match interpreter.layout.first {
         FirstFrame::Object { at } => {
-            let head = walk.word(state + at)?;
+            let head = walk.read_word(state + at)?;
             walk.chain_from(head, None, None)
         }
         FirstFrame::Current { at } => {
-            let head = walk.word(state + at)?;
+            let head = walk.read_word(state + at)?;
             walk.chain_from(head, None, None).or_else(|Torn| walk.caller_of(head, None, thread))
         }
         FirstFrame::ByCFrame { at, current, previous } => {
             let loops = |address| Some(Loop { address, current, previous });
-            let c_frame = walk.word(state + at)?;
-            let head = walk.word(c_frame.wrapping_add(current))?;
+            let c_frame = walk.read_word(state + at)?;
+            let head = walk.read_word(c_frame.wrapping_add(current))?;
             if let Ok(chain) = walk.chain_from(head, loops(c_frame), None) {
                 return Ok(chain);
             }
@@ -131,14 +131,14 @@ pub fn walk<M: ThreadMemory, R: Iterator<Item = u64> + Clone>(
                 return Ok(chain);
             }
             // A call of the loop: what ran before is named by the CFrame of the loop that calls.
-            let named = memory.word(c_frame.wrapping_add(previous));
+            let named = memory.read_word(c_frame.wrapping_add(previous));
             let near = named.into_iter().chain(thread.registers.clone()).filter(|address| {
                 let stretch = address.wrapping_sub(c_frame);
                 address & 7 == 0 && stretch != 0 && stretch < LONGEST_STRETCH
             });
             let outer = near.filter(|address| walk.names_frame(address.wrapping_add(current))).min();
             let outer = outer.ok_or(Torn)?;
-            let head = walk.word(outer.wrapping_add(current))?;
+            let head = walk.read_word(outer.wrapping_add(current))?;
             walk.chain_from(head, loops(outer), None)
         }
     }
@@ -158,7 +158,7 @@ struct Walk<'a, M> {
     memory: &'a M,
     interpreter: &'a Interpreter,
     state: u64,
-    out: &'a mut [Frame],
+    out: &'a mut [PythonFrame],
     frames: usize,
     stack: FrameStack,
 }
@@ -175,8 +175,8 @@ struct FrameStack {
 const LONGEST_CHUNK: u64 = 1 << 32;
 
 impl<M: ThreadMemory> Walk<'_, M> {
-    fn word(&self, at: u64) -> Result<u64, Torn> {
-        self.memory.word(at).ok_or(Torn)
+    fn read_word(&self, at: u64) -> Result<u64, Torn> {
+        self.memory.read_word(at).ok_or(Torn)
     }
 
     /// The chain from its innermost frame. `end`: where that one must end on the frame stack, if this is known.
@@ -186,8 +186,8 @@ impl<M: ThreadMemory> Walk<'_, M> {
         self.chain(head, inner, end)
     }
 
-    /// The chain from the frame that is calling `head`, or that `head` is returning to: a register holds it. It is the frame
-    /// that ends where `head` begins, or where the frame stack ends if `head` is not on it.
+    /// The chain from the frame that is calling `head`, or that `head` is returning to: a register holds it.
+    /// It is the frame that ends where `head` begins, or where the frame stack ends if `head` is not on it.
     fn caller_of<R: Iterator<Item = u64> + Clone>(
         &mut self,
         head: u64,
@@ -213,23 +213,26 @@ impl<M: ThreadMemory> Walk<'_, M> {
         self.memory.look_again(frame)
             && self.interpreter.layout.owner.and_then(|at| self.memory.bytes(frame + at))
                 == Some([OWNED_BY_GENERATOR])
-            && self.code_of(frame).is_ok()
+            && self.has_code(frame)
     }
 
     /// Is the address of a frame stored at `place`?
     fn names_frame(&mut self, place: u64) -> bool {
-        let Some(frame) = self.memory.word(place).filter(|frame| plausible(*frame)) else { return false };
+        let Some(frame) = self.memory.read_word(place).filter(|frame| plausible(*frame)) else {
+            return false;
+        };
         let on_stack = self.on_frame_stack(frame);
         if !on_stack && !self.memory.look_again(frame) {
             return false;
         }
         let owner = self.interpreter.layout.owner.and_then(|at| self.memory.bytes(frame + at));
-        self.code_of(frame).is_ok() && (on_stack || owner == Some([OWNED_BY_GENERATOR]))
+        self.has_code(frame) && (on_stack || owner == Some([OWNED_BY_GENERATOR]))
     }
 
     /// `inner`: the innermost loop. `end`: see [`Self::chain_from`].
     fn chain(&mut self, head: u64, inner: Option<Loop>, mut end: Option<u64>) -> Result<Chain, Torn> {
         let layout = self.interpreter.layout;
+        let read = &layout.read;
         let mut frame = head;
         let mut empty = 0;
         // Where the innermost group lies; the loops whose groups come next, and what called the first.
@@ -240,15 +243,16 @@ impl<M: ThreadMemory> Walk<'_, M> {
             if !plausible(frame) {
                 return Err(Torn);
             }
-            let mut on_stack = false;
-            if let Some(owner_at) = layout.owner {
-                on_stack = self.on_frame_stack(frame);
-                // Only the first two links are ever met half built. What they name may be gone: it is not believed to
-                // be as it was a moment ago.
-                if !on_stack && self.frames < 2 && !self.memory.look_again(frame) {
-                    return Err(Torn);
-                }
-                let [owner] = self.memory.bytes(frame + owner_at).ok_or(Torn)?;
+            let on_stack = layout.owner.is_some() && self.on_frame_stack(frame);
+            // Only the first two links are ever met half built. What they name may be gone: it is not believed to
+            // be as it was a moment ago.
+            if layout.owner.is_some() && !on_stack && self.frames < 2 && !self.memory.look_again(frame) {
+                return Err(Torn);
+            }
+            let [code, previous, instruction, marks] =
+                self.memory.read_fields(frame, &read.frame).ok_or(Torn)?;
+            if layout.owner.is_some() {
+                let owner = (marks >> read.owner_shift) as u8;
                 if owner == OWNED_BY_C_STACK && layout.entries == Entries::Boundary {
                     // The frames before it are a group that this address belongs to.
                     if let Some(last) = self.frames.checked_sub(1).and_then(|last| self.out.get_mut(last))
@@ -260,7 +264,7 @@ impl<M: ThreadMemory> Walk<'_, M> {
                     if empty > MOST_EMPTY {
                         return Err(Torn);
                     }
-                    frame = self.word(frame + layout.previous)?;
+                    frame = previous;
                     if core::mem::take(&mut innermost) {
                         self.must_be_current(frame, inner)?;
                     }
@@ -270,35 +274,30 @@ impl<M: ThreadMemory> Walk<'_, M> {
                     return Err(Torn);
                 }
             }
-            let code = self.code_of(frame)?;
+            let words = self.frame_words(code)?;
             if innermost && on_stack {
-                self.must_end(frame, code, end, top)?;
+                self.must_end(frame, words, end, top)?;
                 end = Some(frame);
             }
-            let offset = self.offset(frame, code)?;
-            let previous = self.word(frame + layout.previous)?;
             let owner = match layout.entries {
                 Entries::Each => Owner::NextLoop,
                 Entries::Boundary => Owner::Outer,
-                Entries::Flag { at } => {
-                    let [is_entry] = self.memory.bytes(frame + at).ok_or(Torn)?;
-                    match (is_entry, &mut c_frame) {
-                        (0, _) | (_, None) => Owner::Outer,
-                        (_, Some(holding)) => {
-                            if core::mem::take(&mut innermost) {
-                                self.must_be_current(previous, inner)?;
-                            }
-                            let held = holding.address;
-                            holding.address = self.word(held.wrapping_add(holding.previous))?;
-                            Owner::Holding(held)
+                Entries::Flag { .. } => match ((marks >> read.flag_shift) as u8, &mut c_frame) {
+                    (0, _) | (_, None) => Owner::Outer,
+                    (_, Some(holding)) => {
+                        if core::mem::take(&mut innermost) {
+                            self.must_be_current(previous, inner)?;
                         }
+                        let held = holding.address;
+                        holding.address = self.read_word(held.wrapping_add(holding.previous))?;
+                        Owner::Holding(held)
                     }
-                }
+                },
             };
             let Some(place) = self.out.get_mut(self.frames) else {
                 return Ok(Chain { frames: self.frames, cut: true });
             };
-            *place = Frame { code, offset, owner };
+            *place = PythonFrame { code, offset: layout.offset(code, instruction), owner };
             self.frames += 1;
             frame = previous;
         }
@@ -313,18 +312,10 @@ impl<M: ThreadMemory> Walk<'_, M> {
         }
     }
 
-    /// A frame on the frame stack ends where the one that it called begins (`end`), if it called one in the same chunk; else
-    /// before the stack's top.
-    fn must_end(&self, frame: u64, code: u64, end: Option<u64>, top: u64) -> Result<(), Torn> {
-        let words = match self.interpreter.layout.frame_size {
-            None => return Ok(()),
-            Some(FrameSize::Words { at }) => u64::from(self.memory.half(code + at).ok_or(Torn)?),
-            Some(FrameSize::Sum { head, variables, stack }) => {
-                let half = |at| self.memory.half(code + at).map(u64::from).ok_or(Torn);
-                head + half(variables)? + half(stack)?
-            }
-        };
-        let ends = frame + 8 * words;
+    /// A frame of so many words on the frame stack ends where the one that it called begins (`end`), if it called
+    /// one in the same chunk; else before the stack's top.
+    fn must_end(&self, frame: u64, words: u64, end: Option<u64>, top: u64) -> Result<(), Torn> {
+        let ends = frame.wrapping_add(words.wrapping_mul(8));
         let in_chunk = |address: u64| address >= self.stack.low && address <= self.stack.high;
         match end {
             Some(end) if in_chunk(end) && ends != end => Err(Torn),
@@ -336,22 +327,34 @@ impl<M: ThreadMemory> Walk<'_, M> {
     /// What called the innermost group is the current frame of the next outer loop.
     fn must_be_current(&self, frame: u64, inner: Option<Loop>) -> Result<(), Torn> {
         let Some(Loop { address, current, previous }) = inner else { return Ok(()) };
-        let outer = self.word(address.wrapping_add(previous))?;
-        if self.word(outer.wrapping_add(current))? == frame { Ok(()) } else { Err(Torn) }
+        let outer = self.read_word(address.wrapping_add(previous))?;
+        if self.read_word(outer.wrapping_add(current))? == frame { Ok(()) } else { Err(Torn) }
     }
 
-    /// The code object of a frame, known by its type.
+    /// Does a frame of living code lie there, as far as its type says?
+    fn has_code(&self, frame: u64) -> bool {
+        let code = self.memory.read_word(frame.wrapping_add(self.interpreter.layout.code));
+        plausible(frame) && code.is_some_and(|code| self.frame_words(code).is_ok())
+    }
+
+    /// How many words the frames of a code object take, where frames lie on a stack of their own. The object is
+    /// known by its type.
     #[inline(always)]
-    fn code_of(&self, frame: u64) -> Result<u64, Torn> {
-        if !plausible(frame) {
+    fn frame_words(&self, code: u64) -> Result<u64, Torn> {
+        let layout = self.interpreter.layout;
+        if !plausible(code) {
             return Err(Torn);
         }
-        let code = self.word(frame + self.interpreter.layout.code)?;
-        if plausible(code) && self.word(code + 8)? == self.interpreter.code_type {
-            Ok(code)
-        } else {
-            Err(Torn)
+        let [kind, one, other] = self.memory.read_fields(code, &layout.read.code).ok_or(Torn)?;
+        if kind != self.interpreter.code_type {
+            return Err(Torn);
         }
+        let half = |word: u64| word & 0xffff_ffff;
+        Ok(match layout.frame_size {
+            None => 0,
+            Some(FrameSize::Words { .. }) => half(one),
+            Some(FrameSize::Sum { head, .. }) => head + half(one) + half(other),
+        })
     }
 
     /// The current chunk of the thread's frame stack; one without addresses where the version has no such stack.
@@ -359,12 +362,12 @@ impl<M: ThreadMemory> Walk<'_, M> {
         let Some((chunk_at, top_at)) = self.interpreter.layout.datastack else {
             return Some(FrameStack::default());
         };
-        let chunk = self.memory.word(self.state + chunk_at)?;
+        let chunk = self.memory.read_word(self.state + chunk_at)?;
         if chunk == 0 {
             // No frame was made yet.
             return Some(FrameStack::default());
         }
-        let top = self.memory.word(self.state + top_at)?;
+        let top = self.memory.read_word(self.state + top_at)?;
         let mut stack = self.chunk(chunk)?;
         // Between two stores of the interpreter the top is another chunk's: then all of this one counts.
         if stack.low <= top && top < stack.high {
@@ -379,7 +382,7 @@ impl<M: ThreadMemory> Walk<'_, M> {
             return None;
         }
         self.memory.trust(chunk, chunk + CHUNK_HEAD);
-        let size = self.memory.word(chunk + 8).filter(|size| *size < LONGEST_CHUNK)?;
+        let size = self.memory.read_word(chunk + 8).filter(|size| *size < LONGEST_CHUNK)?;
         self.memory.trust(chunk, chunk + size);
         Some(FrameStack { chunk, low: chunk + CHUNK_HEAD, high: chunk + size })
     }
@@ -399,7 +402,7 @@ impl<M: ThreadMemory> Walk<'_, M> {
         // Outwards to older chunks; the younger ones are not needed any more.
         let mut chunk = current.chunk;
         for _ in 0..MOST_CHUNKS {
-            let Some(older) = self.memory.word(chunk).filter(|older| *older != 0) else { break };
+            let Some(older) = self.memory.read_word(chunk).filter(|older| *older != 0) else { break };
             let Some(stack) = self.chunk(older) else { break };
             if frame >= stack.low && frame < stack.high {
                 self.stack = stack;
@@ -410,21 +413,5 @@ impl<M: ThreadMemory> Walk<'_, M> {
         // The memory believes in the last chunk that it was told of.
         self.memory.trust(current.low, current.high);
         false
-    }
-
-    #[inline(always)]
-    fn offset(&self, frame: u64, code: u64) -> Result<Option<u32>, Torn> {
-        let layout = self.interpreter.layout;
-        let bytes = match layout.instruction {
-            Instruction::Index { at, scale } => {
-                let index = i32::from_le_bytes(self.memory.bytes(frame + at).ok_or(Torn)?);
-                i64::from(index) * scale
-            }
-            Instruction::Pointer { at } => {
-                let pointer = self.word(frame + at)?;
-                pointer.wrapping_sub(code.wrapping_add(layout.bytecode)).cast_signed()
-            }
-        };
-        Ok(u32::try_from(bytes).ok())
     }
 }

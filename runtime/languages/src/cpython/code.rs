@@ -1,11 +1,12 @@
 //! What a code object says of itself: identity, names, first line, line table.
 //!
-//! An address is no identity: code made by `exec` dies and others take its place. [`identity`] is a number over what the
-//! object points to; it changes when another object lies there.
+//! An address is no identity: code made by `exec` dies and others take its place. [`identity`] is a number
+//! over what the object points to; it changes when another object lies there.
 
 use pct_elf::Memory;
 
 use super::layout::Layout;
+use crate::ThreadMemory;
 
 /// A number that stands for one code object while it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,35 +38,54 @@ const HASH: u64 = 24;
 const STATE: u64 = 32;
 const BYTES_DATA: u64 = 32;
 
-const MIX: u64 = 0xd6e8_feb8_6659_fd93;
+/// Odd numbers by which the words of an identity are multiplied, so that all are mixed at the same time.
+const FACTORS: [u64; 8] = [
+    0xd6e8_feb8_6659_fd93,
+    0x9e37_79b9_7f4a_7c15,
+    0xbf58_476d_1ce4_e5b9,
+    0x94d0_49bb_1331_11eb,
+    0xc2b2_ae3d_27d4_eb4f,
+    0x1656_67b1_9e37_79f9,
+    0x27d4_eb2f_1656_67c5,
+    0xff51_afd7_ed55_8ccd,
+];
 
-fn mix(sum: u64, word: u64) -> u64 {
-    let x = (sum ^ word).wrapping_mul(MIX);
-    x ^ x >> 32
+/// A number over words. Words that differ in any way have the same one as rarely as two random numbers are equal:
+/// once in some 2^60 pairs, as addresses have four bits that are always 0.
+#[inline(always)]
+fn mix<const N: usize>(words: [u64; N]) -> u64 {
+    let products = words.into_iter().zip(FACTORS).map(|(word, factor)| word.wrapping_mul(factor));
+    let sum = products.fold(0, u64::wrapping_add);
+    let sum = (sum ^ sum >> 32).wrapping_mul(FACTORS[0]);
+    sum ^ sum >> 32
 }
 
-/// The identity of the code object at `code`: by its version number where it has one, else by all that it points to and by the
-/// hashes of its names.
+/// The identity of the code object at `code`: by its version number where it has one, else by all that it
+/// points to and by the hashes of its names.
+#[inline(always)]
 #[must_use]
-pub fn identity<M: Memory>(memory: &M, layout: &Layout, code: u64) -> Option<Identity> {
-    let version = match layout.version {
-        Some(at) => memory.half(code + at)?,
-        None => 0,
-    };
-    if version != 0 {
-        // No two code objects of an interpreter have the same one. Interpreters of one process that come after each other
-        // begin at the same number, and may have the same addresses: the first line, and the number behind it, how many
-        // variables there are, tell more of them apart and lie beside the version.
-        let lines = memory.word(code + layout.first_line)?;
-        return Some(Identity(mix(mix(mix(MIX, code), u64::from(version)), lines)));
+pub fn identity<M: ThreadMemory>(memory: &M, layout: &Layout, code: u64) -> Option<Identity> {
+    let half = |word: u64| word & 0xffff_ffff;
+    if layout.version.is_some() {
+        let [version, lines] = memory.read_fields(code, &layout.read.versioned)?;
+        // No two code objects of an interpreter have the same one. Interpreters of one process that come
+        // after each other begin at the same number, and may have the same addresses: the first line, and the
+        // number behind it, how many variables there are, tell more of them apart and lie beside the version.
+        if half(version) != 0 {
+            return Some(Identity(mix([code, half(version), lines])));
+        }
     }
-    let (filename, name) = (memory.word(code + layout.filename)?, memory.word(code + layout.name)?);
-    let table = memory.word(code + layout.line_table)?;
-    let mut sum = mix(mix(mix(mix(MIX, code), filename), name), table);
-    sum = mix(sum, u64::from(memory.half(code + layout.first_line)?));
-    sum = mix(sum, memory.word(filename.checked_add(HASH)?)?);
-    sum = mix(sum, memory.word(name.checked_add(HASH)?)?);
-    Some(Identity(mix(sum, memory.word(table.checked_add(LENGTH)?)?)))
+    let [filename, name, table, line] = memory.read_fields(code, &layout.read.names)?;
+    Some(Identity(mix([
+        code,
+        filename,
+        name,
+        table,
+        half(line),
+        memory.read_word(filename.checked_add(HASH)?)?,
+        memory.read_word(name.checked_add(HASH)?)?,
+        memory.read_word(table.checked_add(LENGTH)?)?,
+    ])))
 }
 
 fn text<M: Memory>(memory: &M, layout: &Layout, object: u64) -> Option<Text> {
@@ -77,20 +97,20 @@ fn text<M: Memory>(memory: &M, layout: &Layout, object: u64) -> Option<Text> {
         _ => return None,
     };
     let (of_ascii, of_others) = layout.text_data;
-    let length = memory.word(object + LENGTH)?;
+    let length = memory.read_word(object + LENGTH)?;
     Some(Text { at: object.checked_add(if ascii == 1 { of_ascii } else { of_others })?, length, width })
 }
 
 /// The file name (`co_filename`). `None`: it is not a text in the usual form.
 #[must_use]
 pub fn filename<M: Memory>(memory: &M, layout: &Layout, code: u64) -> Option<Text> {
-    text(memory, layout, memory.word(code + layout.filename)?)
+    text(memory, layout, memory.read_word(code + layout.filename)?)
 }
 
 /// The name: `co_qualname` from 3.11 on, else `co_name`.
 #[must_use]
 pub fn name<M: Memory>(memory: &M, layout: &Layout, code: u64) -> Option<Text> {
-    text(memory, layout, memory.word(code + layout.name)?)
+    text(memory, layout, memory.read_word(code + layout.name)?)
 }
 
 /// The first line of the function (`co_firstlineno`).
@@ -102,8 +122,8 @@ pub fn first_line<M: Memory>(memory: &M, layout: &Layout, code: u64) -> Option<u
 /// The line table, for [`super::lines`].
 #[must_use]
 pub fn line_table<M: Memory>(memory: &M, layout: &Layout, code: u64) -> Option<Octets> {
-    let object = memory.word(code + layout.line_table)?;
-    let length = memory.word(object.checked_add(LENGTH)?)?;
+    let object = memory.read_word(code + layout.line_table)?;
+    let length = memory.read_word(object.checked_add(LENGTH)?)?;
     Some(Octets { at: object.checked_add(BYTES_DATA)?, length })
 }
 

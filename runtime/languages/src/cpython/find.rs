@@ -1,13 +1,14 @@
 //! Is this image an interpreter, and is it one that we can read?
 //!
-//! An image is an interpreter if it *defines* `_PyRuntime` and `PyCode_Type`: both are exported by static executables and by
-//! libpython, and survive `strip`. Its layout is chosen by version and then checked against what the interpreter publishes
-//! itself: the offsets in `PyCode_Type`'s and `PyFrame_Type`'s lists of members. A debug build shifts every object and is
-//! refused by this; so is a fork of CPython that reports its version and differs.
+//! An image is an interpreter if it *defines* `_PyRuntime` and `PyCode_Type`: both are exported by static
+//! executables and by libpython, and survive `strip`. Its layout is chosen by version and then checked
+//! against what the interpreter publishes itself: the offsets in `PyCode_Type`'s and `PyFrame_Type`'s lists
+//! of members. A debug build shifts every object and is refused by this; so is a fork of CPython that reports
+//! its version and differs.
 
-use pct_elf::{Memory, Symbols};
+use pct_elf::{Image, Memory, Segment, Symbols, segment_flag, segment_kind};
 
-use super::layout::{Instruction, Layout};
+use super::layout::{Instruction, Layout, TYPE_OF_OBJECT};
 
 /// An interpreter in a process. Plain data: it can be copied into a table that handlers read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub enum Refused {
     Version(u8),
     /// A published offset differs from the layout's: a debug build or another implementation.
     Layout(u8),
+    /// What it publishes is not there yet: the loader has not relocated the image. It is worth another look.
+    NotRelocated(u8),
 }
 
 impl Refused {
@@ -41,7 +44,9 @@ impl Refused {
     pub const fn version(self) -> u32 {
         match self {
             Refused::NoVersion => 0,
-            Refused::Version(minor) | Refused::Layout(minor) => version_of(minor),
+            Refused::Version(minor) | Refused::Layout(minor) | Refused::NotRelocated(minor) => {
+                version_of(minor)
+            }
         }
     }
 }
@@ -57,9 +62,8 @@ const MOST_THREADS: usize = 1 << 16;
 const MOST_MEMBERS: u64 = 64;
 /// Bytes of a PyMemberDef.
 const MEMBER_BYTES: u64 = 40;
-/// Offset of `tp_members` in a type object, and of `ob_type` in any object.
+/// Offset of `tp_members` in a type object.
 const MEMBERS_OF_TYPE: u64 = 240;
-const TYPE_OF_OBJECT: u64 = 8;
 
 impl Interpreter {
     /// Looks at an image with these symbols. `path` is that of its file, which names the version of 3.8 to 3.10.
@@ -67,15 +71,20 @@ impl Interpreter {
     /// `None`: it is no interpreter.
     ///
     /// # Errors
-    /// It is one that cannot be read.
+    /// It is one that cannot be read, or not yet.
     pub fn find<M: Memory>(
         memory: &M,
-        symbols: &Symbols,
+        (image, symbols): (&Image, &Symbols),
         path: &[u8],
     ) -> Option<Result<Interpreter, Refused>> {
         let runtime = symbols.find(memory, b"_PyRuntime")?.address;
         let code_type = symbols.find(memory, b"PyCode_Type")?.address;
-        Some(Self::checked(memory, symbols, path, runtime, code_type))
+        // Asked first: the loader may be at work in another thread, and come to its end before the checks do.
+        let is_relocated = image.is_relocated(memory);
+        Some(Self::checked(memory, symbols, path, runtime, code_type).map_err(|refused| match refused {
+            Refused::Layout(minor) if !is_relocated => Refused::NotRelocated(minor),
+            refused => refused,
+        }))
     }
 
     fn checked<M: Memory>(
@@ -92,13 +101,13 @@ impl Interpreter {
             None => minor_in_path(path),
         };
         let minor = minor.ok_or(Refused::NoVersion)?;
-        let layout = Layout::of(minor).ok_or(Refused::Version(minor))?;
+        let layout = Layout::for_minor(minor).ok_or(Refused::Version(minor))?;
         let bytecode_loop = symbols
             .find(memory, b"_PyEval_EvalFrameDefault")
             .map_or((0, 0), |s| (s.address, s.address.saturating_add(s.bytes)));
         let type_type = symbols.find(memory, b"PyType_Type").map(|s| s.address);
         let frame_type = symbols.find(memory, b"PyFrame_Type").map(|s| s.address);
-        let agrees = memory.word(code_type + TYPE_OF_OBJECT) == type_type
+        let agrees = memory.read_word(code_type + TYPE_OF_OBJECT) == type_type
             && code_members_agree(memory, code_type, layout)
             && frame_type.is_some_and(|frame| frame_members_agree(memory, frame, layout));
         if agrees {
@@ -109,41 +118,43 @@ impl Interpreter {
         }
     }
 
-    /// Whether there is more than one interpreter: then a thread's state may belong to another one than the thread runs.
+    /// Whether there is more than one interpreter: then a thread's state may belong to another one than the
+    /// thread runs.
     #[must_use]
     pub fn has_several<M: Memory>(&self, memory: &M) -> bool {
-        let first = memory.word(self.runtime + self.layout.interpreters).unwrap_or(0);
-        first != 0 && memory.word(first + self.layout.next_interpreter).unwrap_or(0) != 0
+        let first = memory.read_word(self.runtime + self.layout.interpreters).unwrap_or(0);
+        first != 0 && memory.read_word(first + self.layout.next_interpreter).unwrap_or(0) != 0
     }
 
-    /// The control block of the thread that has this number in its process: found by the interpreter's list of threads, for those
-    /// who cannot ask the thread itself. `None`: it runs no Python, or the list is being changed.
+    /// The control block of the thread that has this number in its process: found by the interpreter's list
+    /// of threads, for those who cannot ask the thread itself. `None`: it runs no Python, or the list is
+    /// being changed.
     #[must_use]
     pub fn control_block<M: Memory>(&self, memory: &M, data: &ThreadData, tid: u32) -> Option<u64> {
         let layout = self.layout;
-        let mut interpreter = memory.word(self.runtime + layout.interpreters)?;
+        let mut interpreter = memory.read_word(self.runtime + layout.interpreters)?;
         for _ in 0..MOST_INTERPRETERS {
             if interpreter == 0 {
                 return None;
             }
-            let mut state = memory.word(interpreter.checked_add(layout.first_state)?)?;
+            let mut state = memory.read_word(interpreter.checked_add(layout.first_state)?)?;
             for _ in 0..MOST_THREADS {
                 if state == 0 {
                     break;
                 }
-                let thread = memory.word(state.checked_add(layout.thread_id)?)?;
+                let thread = memory.read_word(state.checked_add(layout.thread_id)?)?;
                 if memory.half(thread.checked_add(data.tid)?) == Some(tid) {
                     return Some(thread);
                 }
-                state = memory.word(state.checked_add(layout.next_state)?)?;
+                state = memory.read_word(state.checked_add(layout.next_state)?)?;
             }
-            interpreter = memory.word(interpreter.checked_add(layout.next_interpreter)?)?;
+            interpreter = memory.read_word(interpreter.checked_add(layout.next_interpreter)?)?;
         }
         None
     }
 
-    /// The state of the thread whose control block is at `thread`, and whether it holds the GIL (`None`: not told, 3.12 on).
-    /// No state: the thread runs no Python, or the interpreter is not initialised, or ends.
+    /// The state of the thread whose control block is at `thread`, and whether it holds the GIL (`None`: not
+    /// told, 3.12 on). No state: the thread runs no Python, or the interpreter is not initialised, or ends.
     #[must_use]
     pub fn state<M: Memory>(
         &self,
@@ -152,8 +163,8 @@ impl Interpreter {
         thread: u64,
     ) -> Option<(u64, Option<bool>)> {
         let layout = self.layout;
-        let finalizing = memory.word(self.runtime + layout.finalizing)?;
-        let key = memory.word(self.runtime + layout.tss_key)?;
+        let finalizing = memory.read_word(self.runtime + layout.finalizing)?;
+        let key = memory.read_word(self.runtime + layout.tss_key)?;
         // {int is_initialised; pthread_key_t key}
         let (initialised, key) = (key & 0xffff_ffff, key >> 32);
         if initialised == 0 {
@@ -162,10 +173,13 @@ impl Interpreter {
         let mut state = data.value(memory, thread, key)?;
         let mut attached = None;
         if let Some(at) = layout.current_state {
-            let current = memory.word(self.runtime + at)?;
+            let current = memory.read_word(self.runtime + at)?;
             attached = Some(current == state && state != 0);
             // A thread that runs a subinterpreter holds the GIL by another state than its key's.
-            if current != state && current != 0 && memory.word(current + layout.thread_id) == Some(thread) {
+            if current != state
+                && current != 0
+                && memory.read_word(current + layout.thread_id) == Some(thread)
+            {
                 (state, attached) = (current, Some(true));
             }
         }
@@ -174,6 +188,17 @@ impl Interpreter {
         }
         Some((state, attached))
     }
+}
+
+/// The code of the package greenlet, if the image is its module: first address, and the one behind the last.
+#[must_use]
+pub fn greenlet_code<M: Memory>(memory: &M, image: &Image, symbols: &Symbols) -> Option<(u64, u64)> {
+    symbols.find(memory, b"PyInit__greenlet")?;
+    let is_code =
+        |segment: &Segment| segment.kind == segment_kind::LOAD && segment.flags & segment_flag::EXECUTE != 0;
+    let code = image.segments(memory).find(is_code)?;
+    let first = image.bias.checked_add(code.address)?;
+    Some((first, first.checked_add(code.memory_bytes)?))
 }
 
 /// Where glibc keeps a thread's own data: it publishes this for debuggers.
@@ -206,11 +231,11 @@ impl ThreadData {
 
     /// The value of a key for the thread whose control block is at `thread`; 0 = none.
     fn value<M: Memory>(&self, memory: &M, thread: u64, key: u64) -> Option<u64> {
-        let block = memory.word(thread.checked_add(self.blocks + 8 * (key / KEYS_OF_BLOCK))?)?;
+        let block = memory.read_word(thread.checked_add(self.blocks + 8 * (key / KEYS_OF_BLOCK))?)?;
         if block == 0 {
             return Some(0);
         }
-        memory.word(block.checked_add(ENTRY_BYTES * (key % KEYS_OF_BLOCK) + VALUE_IN_ENTRY)?)
+        memory.read_word(block.checked_add(ENTRY_BYTES * (key % KEYS_OF_BLOCK) + VALUE_IN_ENTRY)?)
     }
 }
 
@@ -228,15 +253,15 @@ fn minor_in_path(path: &[u8]) -> Option<u8> {
 
 /// Offset that a type publishes for its member `name`.
 fn member<M: Memory>(memory: &M, of_type: u64, name: &[u8]) -> Option<u64> {
-    let list = memory.word(of_type + MEMBERS_OF_TYPE)?;
+    let list = memory.read_word(of_type + MEMBERS_OF_TYPE)?;
     for index in 0..MOST_MEMBERS {
         let at = list.checked_add(index * MEMBER_BYTES)?;
-        let text = memory.word(at)?;
+        let text = memory.read_word(at)?;
         if text == 0 {
             return None;
         }
         if memory.text_is(text, name) {
-            return memory.word(at.checked_add(16)?);
+            return memory.read_word(at.checked_add(16)?);
         }
     }
     None

@@ -3,6 +3,8 @@
 //! They were compiled out of each version's own headers for builds without Py_DEBUG and Py_TRACE_REFS, and hold for all
 //! releases of a minor version. [`super::find`] checks those that the interpreter publishes itself.
 
+use crate::fields::Fields;
+
 /// How the innermost frame is found from a thread's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstFrame {
@@ -143,7 +145,36 @@ pub struct Layout {
     pub text_data: (u64, u64),
     /// Form of the line table.
     pub lines: LineTable,
+    /// What a walk reads; made of the above.
+    pub read: Read,
 }
+
+/// Words that are read together, of each frame and each code object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// Frame: code, next outer frame, instruction, and the word with [`Read::owner_shift`] and [`Read::flag_shift`].
+    pub frame: Fields<4>,
+    /// How far the owner's octet is shifted in the frame's last word.
+    pub owner_shift: u32,
+    /// How far the octet of [`Entries::Flag`] is.
+    pub flag_shift: u32,
+    /// Code: its type, and two numbers of which [`FrameSize`] is made, in the lower halves.
+    pub code: Fields<3>,
+    /// Code with a version: that in the lower half, and the first line with what stands behind it.
+    pub versioned: Fields<2>,
+    /// Other code: file name, name, line table, and the first line in the lower half.
+    pub names: Fields<4>,
+}
+
+/// Of layouts that are not complete.
+const NOTHING: Read = Read {
+    frame: Fields::new([0; 4]),
+    owner_shift: 0,
+    flag_shift: 0,
+    code: Fields::new([0; 3]),
+    versioned: Fields::new([0; 2]),
+    names: Fields::new([0; 4]),
+};
 
 const V8: Layout = Layout {
     minor: 8,
@@ -172,6 +203,7 @@ const V8: Layout = Layout {
     bytecode: 48,
     text_data: (48, 72),
     lines: LineTable::Lnotab,
+    read: NOTHING,
 };
 
 const V9: Layout = Layout { minor: 9, tss_key: 584, current_state: Some(568), ..V8 };
@@ -237,12 +269,62 @@ const V13: Layout = Layout {
 };
 
 /// All versions that were tried.
-pub const LAYOUTS: [Layout; 6] = [V8, V9, V10, V11, V12, V13];
+pub const LAYOUTS: [Layout; 6] =
+    [V8.complete(), V9.complete(), V10.complete(), V11.complete(), V12.complete(), V13.complete()];
+
+/// Offset of the type in any object.
+pub(super) const TYPE_OF_OBJECT: u64 = 8;
 
 impl Layout {
+    const fn complete(self) -> Layout {
+        let (Instruction::Index { at: instruction, .. } | Instruction::Pointer { at: instruction }) =
+            self.instruction;
+        let owner = match self.owner {
+            Some(at) => at,
+            None => self.previous,
+        };
+        let word = owner & !7;
+        let flag = match self.entries {
+            Entries::Flag { at } => at,
+            Entries::Each | Entries::Boundary => word,
+        };
+        let (one, other) = match self.frame_size {
+            Some(FrameSize::Sum { variables, stack, .. }) => (variables, stack),
+            Some(FrameSize::Words { at }) => (at, at),
+            None => (TYPE_OF_OBJECT, TYPE_OF_OBJECT),
+        };
+        let version = match self.version {
+            Some(at) => at,
+            None => self.first_line,
+        };
+        let read = Read {
+            frame: Fields::new([self.code, self.previous, instruction, word]),
+            owner_shift: 8 * (owner - word) as u32,
+            flag_shift: 8 * (flag - word) as u32,
+            code: Fields::new([TYPE_OF_OBJECT, one, other]),
+            versioned: Fields::new([version, self.first_line]),
+            names: Fields::new([self.filename, self.name, self.line_table, self.first_line]),
+        };
+        Layout { read, ..self }
+    }
+
     /// The layout of version 3.`minor`.
     #[must_use]
-    pub fn of(minor: u8) -> Option<&'static Layout> {
+    pub fn for_minor(minor: u8) -> Option<&'static Layout> {
         LAYOUTS.iter().find(|layout| layout.minor == minor)
+    }
+
+    /// Offset in the bytecode of the code object at `code`, in bytes, of what a frame says of its instruction; `None`:
+    /// before the first one.
+    #[inline(always)]
+    #[must_use]
+    pub fn offset(&self, code: u64, instruction: u64) -> Option<u32> {
+        let bytes = match self.instruction {
+            Instruction::Index { scale, .. } => i64::from(instruction as u32 as i32) * scale,
+            Instruction::Pointer { .. } => {
+                instruction.wrapping_sub(code.wrapping_add(self.bytecode)).cast_signed()
+            }
+        };
+        u32::try_from(bytes).ok()
     }
 }

@@ -1,7 +1,7 @@
 //! Line tables: from an offset in the bytecode to a line of source.
 //!
-//! Formats: `Objects/lnotab_notes.txt` of CPython 3.8 to 3.10, `Objects/locations.md` of 3.11 and later. Everything read is
-//! hostile: a table may end anywhere.
+//! Formats: `Objects/lnotab_notes.txt` of CPython 3.8 to 3.10, `Objects/locations.md` of 3.11 and later.
+//! Everything read is hostile: a table may end anywhere.
 
 use super::layout::LineTable;
 
@@ -18,8 +18,8 @@ pub enum Answer {
     Damaged,
 }
 
-/// The line of the instruction at `offset` (bytes) of a code object that begins at `first_line`. An instruction without a line
-/// has the first one.
+/// The line of the instruction at `offset` (bytes) of a code object that begins at `first_line`. An
+/// instruction without a line has the first one.
 #[must_use]
 pub fn line(form: LineTable, table: &[u8], first_line: u32, offset: u32) -> u32 {
     match look_up(form, table, true, first_line, offset) {
@@ -49,10 +49,10 @@ pub fn look_up(form: LineTable, table: &[u8], whole: bool, first_line: u32, offs
 }
 
 /// A line, or none.
-type Found = Result<Option<i64>, Answer>;
+type LineResult = Result<Option<i64>, Answer>;
 
 /// Pairs (bytes, signed lines): the line changes behind so many bytes.
-fn lnotab(table: &[u8], whole: bool, first_line: u32, offset: u32) -> Found {
+fn lnotab(table: &[u8], whole: bool, first_line: u32, offset: u32) -> LineResult {
     let (mut line, mut at) = (i64::from(first_line), 0_u32);
     for [bytes, lines] in table.as_chunks::<2>().0 {
         at = at.saturating_add(u32::from(*bytes));
@@ -66,7 +66,7 @@ fn lnotab(table: &[u8], whole: bool, first_line: u32, offset: u32) -> Found {
 }
 
 /// Pairs (bytes, signed lines): the line of so many bytes; -128 says that they have none.
-fn pairs(table: &[u8], first_line: u32, offset: u32) -> Found {
+fn pairs(table: &[u8], first_line: u32, offset: u32) -> LineResult {
     let (mut line, mut end) = (i64::from(first_line), 0_u32);
     for [bytes, lines] in table.as_chunks::<2>().0 {
         end = end.saturating_add(u32::from(*bytes));
@@ -82,7 +82,7 @@ fn pairs(table: &[u8], first_line: u32, offset: u32) -> Found {
 }
 
 /// Entries of a first octet (1, kind: 4 bits, two-byte units less one: 3 bits) and what the kind asks for.
-fn locations(table: &[u8], first_line: u32, offset: u32) -> Found {
+fn locations(table: &[u8], first_line: u32, offset: u32) -> LineResult {
     let mut octets = table.iter().copied();
     let (mut line, mut end) = (i64::from(first_line), 0_u32);
     while let Some(first) = octets.next() {

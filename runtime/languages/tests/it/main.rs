@@ -1,5 +1,8 @@
-//! Interpreters that run, held by ptrace. All tests are live.
+//! Interpreters: Java over made-up memory, and CPython that runs, held by ptrace.
+//!
+//! `live::` holds processes by ptrace. `hotspot` is exact.
 
+mod hotspot;
 mod other;
 
 mod live {

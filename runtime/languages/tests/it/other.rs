@@ -32,7 +32,7 @@ pub(crate) fn find(memory: &Other) -> (Interpreter, ThreadData) {
         let Some(image) = Image::at_base(memory, base) else { continue };
         let Some(dynamic) = image.dynamic(memory) else { continue };
         let Some(symbols) = Symbols::new(memory, dynamic, image.bias) else { continue };
-        if let Some(found) = Interpreter::find(memory, &symbols, path.as_bytes()) {
+        if let Some(found) = Interpreter::find(memory, (&image, &symbols), path.as_bytes()) {
             interpreter = Some(found.unwrap_or_else(|why| panic!("{path}: {why:?}")));
         }
         data = data.or_else(|| ThreadData::find(memory, &symbols));
@@ -75,7 +75,7 @@ pub(crate) fn pythons() -> Vec<PathBuf> {
         for version in std::fs::read_dir(root.join("versions")).into_iter().flatten().flatten() {
             let name = version.file_name().to_string_lossy().into_owned();
             let minor = name.strip_prefix("3.").and_then(|rest| rest.split('.').next()?.parse().ok());
-            if minor.is_some_and(|minor: u8| pct_languages::cpython::Layout::of(minor).is_some()) {
+            if minor.is_some_and(|minor: u8| pct_languages::cpython::Layout::for_minor(minor).is_some()) {
                 pythons.push(version.path().join("bin/python3"));
             }
         }

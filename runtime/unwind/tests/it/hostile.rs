@@ -1,8 +1,8 @@
-//! Damaged unwind data: wrong answers are allowed, panics, endless work and reads outside are not.
+//! Damaged unwind data may give wrong answers, but no panics, endless work or reads outside.
 //!
-//! Real unwind data (this program's own, libgcc's) is damaged at random: bytes changed, numbers made huge, tails cut off. Each
-//! piece is indexed both ways and asked for many addresses, and stacks of random words are walked with it. The seed is fixed;
-//! `PCT_HOSTILE_ROUNDS` makes it longer.
+//! Real unwind data (this program's own, libgcc's) is damaged at random: bytes changed, numbers made huge, tails cut
+//! off. Each piece is indexed in both ways and asked for many addresses, and stacks of random words are walked with it.
+//! The seed is fixed; `PCT_HOSTILE_ROUNDS` makes it run longer.
 
 use object::{Object, ObjectSection, ObjectSegment};
 use pct_elf::BytesAt;
@@ -12,9 +12,9 @@ use pct_unwind::reader::Section;
 use pct_unwind::set::{Entry, Set};
 use pct_unwind::stack::Memory;
 use pct_unwind::table::{FdeRef, Header, Table, adopt_list, buckets_for, index_by_scan};
-use pct_unwind::{Budget, Cache, End, Gregs, walk};
+use pct_unwind::{Budget, Cache, Gregs, WalkEnd, walk};
 
-/// A stack of random words: code addresses, stack addresses, anything. Counts what is asked of it.
+/// A stack of random words: code addresses, stack addresses, anything. It counts its reads.
 struct RandomStack {
     words: Vec<u64>,
     base: u64,
@@ -27,7 +27,7 @@ impl Memory for RandomStack {
         true
     }
     fn peek(&self, addr: u64) -> Option<u64> {
-        // Half of it is not known until it is read.
+        // Half of it is unknown until it is read.
         let word = (addr.checked_sub(self.base)? / 8) as usize;
         self.words.get(..self.words.len() / 2)?.get(word).copied()
     }
@@ -74,7 +74,7 @@ fn attack(path: &str, rounds: usize) {
     let file = object::File::parse(&*bytes).expect("an object");
     let section = |name: &str| {
         let s = file.section_by_name(name).expect("section");
-        // 16 KiB are enough to be damaged, and quick.
+        // 16 KiB are enough to damage, and fast.
         (s.address(), s.data().expect("data").iter().copied().take(16 << 10).collect::<Vec<u8>>())
     };
     let (eh_addr, eh) = section(".eh_frame");
@@ -99,7 +99,7 @@ fn attack(path: &str, rounds: usize) {
             let word = |c: &[u8]| u32::from_le_bytes(c.try_into().expect("four"));
             let rest = hdr.get(at..).unwrap_or_default();
             index = rest.chunks_exact(8).map(|c| FdeRef { pc: word(&c[..4]), fde: word(&c[4..]) }).collect();
-            // Used whether it is sorted or not: a caller that does not look must be safe too.
+            // It is used whether it is sorted or not, because a caller that does not check must be safe too.
             let _ = adopt_list(&mut index, hdr_addr, lo, eh_addr);
         }
         if index.is_empty() {
@@ -109,7 +109,7 @@ fn attack(path: &str, rounds: usize) {
         }
         let mut buckets = vec![0; buckets_for(index.len())];
         let table = Table::new(lo, eh_section, &index, &mut buckets);
-        // Mostly addresses that some FDE may cover.
+        // Mostly addresses that an FDE may cover.
         let code = |dice: &mut Dice| match index.get(dice.index(index.len() + 1)) {
             Some(e) => lo.wrapping_add(u64::from(e.pc)).wrapping_add(dice.roll() % 80),
             None => text.wrapping_add(dice.roll() % (text_len + 64)),
@@ -138,14 +138,14 @@ fn attack(path: &str, rounds: usize) {
             let budget = Budget { units: 2000 };
             let walked = walk(&set, &cache, &gregs, &mut memory, &mut out, budget);
             assert!(walked.frames <= out.len());
-            // Whatever the data: an expression of 256 steps for each of 19 columns is the most that a unit of twelve buys.
+            // Whatever the data, a unit of twelve buys at most an expression of 256 steps for each of 19 columns.
             assert!(memory.asked < 2000 * 19 * 256 / 12 + 1000, "{} reads", memory.asked);
             *ends.entry(format!("{:?}", walked.end)).or_default() += 1;
         }
     }
     eprintln!("{path}: {ends:?}");
     assert!(ends.len() >= 4, "the walks come to different ends: {ends:?}");
-    assert!(ends.contains_key(&format!("{:?}", End::BadRead)));
+    assert!(ends.contains_key(&format!("{:?}", WalkEnd::BadRead)));
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn damaged_elf_headers_are_refused_or_located_within_bounds() {
         let mut page = head.clone();
         damage(&mut page, &mut dice);
         let base = 0x5555_0000_0000u64;
-        // The damaged page lies over the first one of the object.
+        // The damaged page replaces the first one of the object.
         image[..head.len()].copy_from_slice(&head);
         image[..page.len()].copy_from_slice(&page);
         if let Some(found) = locate(&BytesAt { at: base, bytes: &image }, base) {

@@ -1,15 +1,15 @@
-//! Our rule for every row of real objects' unwind data is framehop's.
+//! pct's rule for every row of real objects' unwind data equals framehop's.
 //!
-//! For each function of the objects named below and each of its rows: one step from the same registers over the same memory
-//! must come to the same return address, stack pointer and frame pointer. The memory is a function of the address, so a load
-//! from a wrong place gives a wrong number.
+//! For each function of the objects below and each of its rows, one step from the same registers over the same memory
+//! must give the same return address, stack pointer and frame pointer. The memory is a function of the address, so a
+//! load from a wrong address gives a wrong number.
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, Unwinder};
 use object::{Object, ObjectSection, ObjectSegment};
 use pct_unwind::full::Regs;
 use pct_unwind::reader::Section;
-use pct_unwind::rule::{Kind, Rule};
+use pct_unwind::rule::{Rule, RuleKind};
 use pct_unwind::stack::Memory;
 use pct_unwind::table::{FdeRef, Header, Table, adopt_list, buckets_for, index_by_scan, scan};
 use pct_unwind::{Gregs, cfi};
@@ -18,50 +18,38 @@ const SP: u64 = 0x7000_0000_1000;
 const BP: u64 = 0x7000_0000_2000;
 
 fn word_at(addr: u64) -> u64 {
-    // Above every stack pointer that occurs, different for each address.
+    // Above every stack pointer that occurs, and different for each address.
     0x7000_1000_0000 + (addr & 0xff_ffff) * 8
 }
 
 struct Synthetic;
 
 impl Memory for Synthetic {
-    fn enter(&mut self, _: u64) -> bool {
-        true
-    }
     fn peek(&self, addr: u64) -> Option<u64> {
         Some(word_at(addr))
-    }
-    fn read(&mut self, addr: u64) -> Option<u64> {
-        self.peek(addr)
-    }
-    fn far(&mut self, addr: u64) -> Option<u64> {
-        Some(word_at(addr))
-    }
-    fn code(&mut self, _: u64) -> Option<[u8; 16]> {
-        None
     }
 }
 
 /// Return address, stack pointer, frame pointer of the caller.
 type Caller = Option<(u64, u64, u64)>;
 
-fn ours(table: &Table<'_>, fde: &cfi::Fde, pc: u64) -> Result<Caller, Kind> {
+fn ours(table: &Table<'_>, fde: &cfi::Fde, pc: u64) -> Result<Caller, RuleKind> {
     let rule = table.rule(pc).expect("covered");
     let load = |base: u64| word_at(base.wrapping_add(rule.load() as u64));
     let cfa = match rule.kind() {
-        Kind::Sp => SP.wrapping_add(rule.offset() as u64),
-        Kind::Bp => BP.wrapping_add(rule.offset() as u64),
-        Kind::LoadSp => load(SP).wrapping_add(rule.offset() as u64),
-        Kind::LoadBp => load(BP).wrapping_add(rule.offset() as u64),
-        Kind::End => return Ok(None),
-        Kind::Full => {
+        RuleKind::Sp => SP.wrapping_add(rule.offset() as u64),
+        RuleKind::Bp => BP.wrapping_add(rule.offset() as u64),
+        RuleKind::LoadSp => load(SP).wrapping_add(rule.offset() as u64),
+        RuleKind::LoadBp => load(BP).wrapping_add(rule.offset() as u64),
+        RuleKind::End => return Ok(None),
+        RuleKind::Full => {
             let mut gregs = Gregs::default();
             gregs.0[15] = SP;
             gregs.0[10] = BP;
             gregs.0[16] = pc;
             let regs = Regs::all(&gregs)
                 .caller(table.eh_frame(), fde, pc, &mut Synthetic)
-                .map_err(|_| Kind::Full)?;
+                .map_err(|_| RuleKind::Full)?;
             return Ok(regs.map(|r| (r.get(16).unwrap(), r.get(7).unwrap(), r.get(6).unwrap_or(0))));
         }
         other => return Err(other),
@@ -70,7 +58,7 @@ fn ours(table: &Table<'_>, fde: &cfi::Fde, pc: u64) -> Result<Caller, Kind> {
     Ok(Some((word_at(cfa - 8), cfa, bp)))
 }
 
-/// The same step by gimli's reader of unwind data and of expressions: the slow oracle for what framehop does not follow.
+/// The same step with gimli's reader of unwind data and expressions: the slow oracle for what framehop does not follow.
 fn gimli_says(eh: &[u8], eh_addr: u64, pc: u64) -> Option<Caller> {
     use gimli::{CfaRule, EhFrame, EndianSlice, LittleEndian, Register, RegisterRule, UnwindSection};
     let frames = EhFrame::new(eh, LittleEndian);
@@ -147,7 +135,7 @@ struct Tally {
     full: usize,
     signal: usize,
     bad: usize,
-    /// framehop gives up or stops where we have an answer: registers that it does not follow.
+    /// framehop gives up or stops but pct has an answer: registers that framehop does not follow.
     only_ours: usize,
     different: usize,
 }
@@ -212,18 +200,18 @@ fn compare(path: &str) -> Option<Tally> {
             }
             tally.rows += 1;
             let kind = table.rule(pc).map(Rule::kind);
-            tally.full += usize::from(kind == Some(Kind::Full));
+            tally.full += usize::from(kind == Some(RuleKind::Full));
             let mine = ours(&table, fde, pc);
             let mut regs = UnwindRegsX86_64::new(pc, SP, BP);
-            // Not the first frame, lest framehop look for hints in the code.
+            // It is not the first frame, so that framehop does not search for hints in the code.
             let address = FrameAddress::from_return_address(pc + 1).expect("not zero");
             let theirs = unwinder.unwind_frame(address, &mut regs, &mut cache, &mut |a| Ok(word_at(a)));
             let theirs = theirs.map(|ra| ra.map(|ra| (ra, regs.sp(), regs.bp())));
             match (mine, theirs) {
-                (Err(Kind::Signal), _) => tally.signal += 1,
+                (Err(RuleKind::Signal), _) => tally.signal += 1,
                 (Err(_), _) => tally.bad += 1,
                 (Ok(m), Ok(t)) if m == t => tally.same += 1,
-                // Where the CFA is in another register or computed, framehop gives up or guesses by frame pointer.
+                // If the CFA is in another register or computed, framehop gives up or guesses by frame pointer.
                 (Ok(m), t) => {
                     let exact = gimli_says(&eh, eh_addr, pc);
                     if exact == Some(m) {
@@ -265,7 +253,7 @@ fn every_row_of_real_objects_has_the_same_rule_as_framehop_gives() {
         eprintln!("{path}: {tally:?}");
         assert_eq!((tally.different, tally.bad), (0, 0), "{path}");
         assert!(tally.rows > 0 && tally.same + tally.only_ours + tally.signal == tally.rows);
-        // What framehop cannot follow is rare; most of it is hand-written assembler.
+        // What framehop cannot follow is rare, and mostly hand-written assembler.
         assert!(tally.only_ours * 50 < tally.rows, "{path}: {tally:?}");
         seen += 1;
     }

@@ -1,7 +1,8 @@
-//! A program is met between any two of its instructions: what is read of its stack is one of the stacks that it can have.
+//! A program is met between any two of its instructions: what is read of its stack is one of the stacks that
+//! it can have.
 //!
-//! A signal can come anywhere, also where the interpreter has stored half of a new frame. Samples meet such a place once in many
-//! thousands; single steps meet each of them.
+//! A signal can come anywhere, also where the interpreter has stored half of a new frame. Samples meet such a
+//! place once in many thousands; single steps meet each of them.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -15,7 +16,7 @@ use nix::unistd::Pid;
 use pct_elf::Memory;
 use pct_kit::wait::wait_until;
 use pct_languages::ThreadMemory;
-use pct_languages::cpython::{Frame, Interpreter, Layout, Standing, code, walk};
+use pct_languages::cpython::{Interpreter, Layout, PythonFrame, Standing, code, walk};
 
 use crate::other::{self, Ended, Other};
 
@@ -148,7 +149,7 @@ fn step_through(python: &Path, source: &Source, script: &str) -> Met {
     let memory = Standstill { memory: Other(pid), pages: RefCell::default() };
     let mut names: HashMap<u64, String> = HashMap::new();
     let mut met = Met::default();
-    let mut frames = [Frame::default(); 100];
+    let mut frames = [PythonFrame::default(); 100];
     let steps = steps();
     while met.steps < steps {
         ptrace::step(pid, None).expect("a step");
@@ -167,7 +168,7 @@ fn step_through(python: &Path, source: &Source, script: &str) -> Met {
             *met.torn_at.entry(place(&interpreter, regs.rip)).or_default() += 1;
             continue;
         };
-        let name = |frame: &Frame| {
+        let name = |frame: &PythonFrame| {
             let key =
                 code::identity(&memory, interpreter.layout, frame.code).map_or(0, |identity| identity.0);
             names

@@ -10,7 +10,7 @@ use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use pct_elf::Memory as _;
 use pct_kit::wait::wait_until;
-use pct_languages::cpython::{Frame, Interpreter, Standing, ThreadData, code, lines, walk};
+use pct_languages::cpython::{Interpreter, PythonFrame, Standing, ThreadData, code, lines, walk};
 
 use crate::other::{self, Ended, Other, find, text};
 
@@ -18,7 +18,7 @@ use crate::other::{self, Ended, Other, find, text};
 fn seen(memory: &Other, interpreter: &Interpreter, data: &ThreadData, thread: Pid) -> Vec<serde_json::Value> {
     let registers = ptrace::getregs(thread).expect("registers");
     let (state, _) = interpreter.state(memory, data, registers.fs_base).expect("a state");
-    let mut frames = [Frame::default(); 1000];
+    let mut frames = [PythonFrame::default(); 1000];
     let standing = Standing { stack_pointer: registers.rsp, registers: std::iter::empty() };
     let chain = walk(memory, interpreter, state, &standing, &mut frames).expect("a whole chain");
     assert!(!chain.cut);
@@ -53,7 +53,8 @@ fn check(python: &PathBuf) {
         let truth: serde_json::Value = serde_json::from_str(&line).expect("JSON");
         let thread =
             Pid::from_raw(i32::try_from(truth["thread"].as_i64().expect("a thread")).expect("a tid"));
-        // It is about to stop itself. (A stop is told again when a tracer lets go, so waiting for one might find the last.)
+        // It is about to stop itself. (A stop is told again when a tracer lets go, so waiting for one might
+        // find the last.)
         let status = format!("/proc/{pid}/task/{thread}/status");
         wait_until("it to stop", || {
             std::fs::read_to_string(&status).expect("it lives").contains("State:\tT")

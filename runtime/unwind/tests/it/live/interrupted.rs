@@ -1,7 +1,9 @@
-//! Stacks of running code, asynchronously interrupted: ours, framehop's and glibc's `backtrace()`, all in the same handler.
+//! Stacks of running code, asynchronously interrupted: pct's, framehop's and glibc's `backtrace()`, all in the same
+//! handler.
 //!
 //! A per-thread timer of CPU time interrupts functions of a small C++ library (`victims/calls.cc`, -O2
-//! -fomit-frame-pointer). The handler walks three times and notes differences. `PCT_UNWIND_ROUNDS` makes it longer.
+//! -fomit-frame-pointer). The handler walks three times and counts differences. `PCT_UNWIND_ROUNDS` makes it run
+//! longer.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -11,7 +13,7 @@ use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder};
 use object::{Object, ObjectSection, ObjectSegment};
 use pct_unwind::walk::EXACT;
-use pct_unwind::{Budget, Cache, End, Extent, Gregs, Live, Region, Registry, walk};
+use pct_unwind::{Budget, Cache, Extent, Gregs, Live, Region, Registry, WalkEnd, walk};
 
 const DEPTH: usize = 4096;
 
@@ -42,7 +44,7 @@ struct Tally {
     framehop_lost: usize,
     unlike: [usize; CASES.len()],
     not_whole: [usize; CASES.len()],
-    last_end: Option<End>,
+    last_end: Option<WalkEnd>,
 }
 
 const CASES: &[&CStr] = &[
@@ -66,7 +68,7 @@ static SHARED: Shared = Shared(UnsafeCell::new(None));
 static SIGNALS: AtomicUsize = AtomicUsize::new(0);
 static TIMER: AtomicUsize = AtomicUsize::new(0);
 
-/// Arms the timer for one signal: the code must get on between two handlers, however long they take.
+/// Arms the timer for one signal, because the code must progress between two handlers, however long they take.
 fn arm() {
     let n = SIGNALS.load(Relaxed) as i64;
     let once = libc::timespec { tv_sec: 0, tv_nsec: 40_000 + n * 7919 % 30_011 };
@@ -109,7 +111,7 @@ fn sample(context: *mut c_void) {
     let tally = &mut state.tally;
     tally.signals += 1;
     tally.frames += ours.len();
-    if walked.end == End::Whole {
+    if walked.end == WalkEnd::Whole {
         tally.whole += 1;
     } else {
         tally.not_whole[state.case] += 1;
@@ -141,18 +143,18 @@ fn sample(context: *mut c_void) {
     let theirs = &state.theirs[..n];
     let same = ours == theirs;
     tally.like_framehop += usize::from(same);
-    // Where framehop does not know a register it stops early; as far as it goes it must agree.
+    // If framehop does not know a register it stops early. As far as it gets, it must agree.
     tally.framehop_shorter += usize::from(!same && n < ours.len() && ours.starts_with(theirs));
-    // It does not cross signal frames, and runs on behind the bottom of a coroutine's stack.
+    // It does not cross signal frames, and continues past the base of a coroutine's stack.
     tally.framehop_lost += usize::from(!same && state.case >= CASES.len() - 2);
 
-    // backtrace() crashes when the last instructions of these functions were interrupted, which go to another stack pointer,
-    // and in the epilogue of realigned frames at -O0: where ours ends in a cut it is not called.
-    if walked.end != End::Whole || state.deadly.iter().any(|&f| pc.wrapping_sub(f) < 0x600) {
+    // backtrace() crashes if the last instructions of these functions were interrupted, which change the stack pointer,
+    // and in the epilogue of realigned frames at -O0. If pct's walk ends in a cut, backtrace() is not called.
+    if walked.end != WalkEnd::Whole || state.deadly.iter().any(|&f| pc.wrapping_sub(f) < 0x600) {
         tally.spared_backtrace += 1;
         return;
     }
-    // SAFETY: the array is as long as said. libgcc was loaded by a call before the timer was armed.
+    // SAFETY: the array has the given length. A call before the timer was armed has loaded libgcc.
     let n = unsafe { backtrace(state.glibc.as_mut_ptr(), DEPTH as c_int) } as usize;
     let glibc = &state.glibc[..n];
     let start = glibc.iter().position(|&p| p as u64 == pc).map_or(n, |i| i + 1);
@@ -242,7 +244,7 @@ fn extent_here() -> Extent {
         let (start, end) = line.split_whitespace().next().unwrap().split_once('-').unwrap();
         let (lo, hi) = (u64::from_str_radix(start, 16).unwrap(), u64::from_str_radix(end, 16).unwrap());
         if (lo..hi).contains(&sp) {
-            return Extent { lo, hi };
+            return Extent { lo, hi, sure: hi };
         }
     }
     Extent::default()
@@ -265,7 +267,7 @@ fn victim(name: &str, flags: &[&str]) -> Option<Vec<extern "C" fn()>> {
         return None;
     }
     let path = CString::new(out.to_str().unwrap()).unwrap();
-    // SAFETY: our own library; its functions take and give nothing.
+    // SAFETY: the test's own library; its functions take and return nothing.
     let functions = unsafe {
         let lib = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
         assert!(!lib.is_null());
@@ -296,7 +298,7 @@ fn run(functions: &[extern "C" fn()], signals_wanted: usize) -> Tally {
     });
     assert!(state.registry.refresh(regions.into_iter()).changed);
     let mut tally = Tally::default();
-    // SAFETY: plain libc calls; the state is set before the timer is armed and taken after it is gone.
+    // SAFETY: plain libc calls; the state is set before the timer is armed and removed after it is gone.
     unsafe {
         let mut first = [std::ptr::null_mut(); 8];
         backtrace(first.as_mut_ptr(), 8);
