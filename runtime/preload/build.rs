@@ -1,7 +1,8 @@
 //! The library needs nothing: no C start files, no libc. (tests/ checks the finished object.)
 //!
-//! It is mapped into every process that is profiled, so it is linked for few mappings: one for all that is read or executed,
-//! one for what is written, no pass that makes a part of it read-only; and for few pages that a start touches (layout.ld).
+//! It is mapped into every process that is profiled, so it is linked for few mappings: one for all that is
+//! read or executed, one for what is written, no pass that makes a part of it read-only; and for few pages
+//! that a start touches (layout.ld).
 
 use std::env;
 use std::path::Path;
@@ -12,8 +13,10 @@ fn main() {
     println!("cargo:rustc-cdylib-link-arg=-nostartfiles");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libpct.so");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,norelro");
-    println!("cargo:rerun-if-changed=layout.ld");
-    let layout = format!("-Wl,-T,{}/layout.ld", variable("CARGO_MANIFEST_DIR"));
+    // The whole path, so that a checkout that was moved with its target folder is not linked by the old place.
+    let layout = format!("{}/layout.ld", variable("CARGO_MANIFEST_DIR"));
+    println!("cargo:rerun-if-changed={layout}");
+    let layout = format!("-Wl,-T,{layout}");
     // Constants and code into one mapping: GNU ld does it by the first, lld by the second.
     for option in ["-Wl,-z,noseparate-code", "-Wl,--no-rosegment", &layout] {
         if linker_takes(option) {

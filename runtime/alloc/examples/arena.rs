@@ -3,14 +3,15 @@
 //!     pct run --alloc=64K -- target/debug/examples/arena
 //!     pct report --alloc DIR
 //!
-//! It allocates 40 MB in one function and keeps them, and the same in another and gives them back. It prints how much its
-//! allocator has given out: requests, bytes, and the bytes that are live.
+//! It allocates 40 MB in one function and keeps them, and the same in another and gives them back. It prints
+//! how much its allocator has given out: requests, bytes, and the bytes that are live.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// An allocator that no malloc serves: it cuts blocks from pages of the kernel and keeps what is freed by powers of two.
+/// An allocator that no malloc serves: it cuts blocks from pages of the kernel and keeps what is freed by
+/// powers of two.
 struct Arena {
     /// Freed blocks of 2^n bytes: a stack under a lock of one word.
     free: [AtomicPtr<u8>; 48],
@@ -70,7 +71,8 @@ impl Arena {
     }
 }
 
-// SAFETY: each block is one of the power of two above its size, aligned to it, and given to one caller until it is freed.
+// SAFETY: each block is one of the power of two above its size, aligned to it, and given to one caller until
+// it is freed.
 unsafe impl GlobalAlloc for Arena {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let class = Self::class(layout);

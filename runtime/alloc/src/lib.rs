@@ -1,7 +1,8 @@
 //! A wrapper around a Rust program's own global allocator, so that `pct run --alloc` sees its blocks.
 //!
-//! `pct run --alloc` stands in front of `malloc` and operator new. An allocator that is linked into a program under other names
-//! (jemalloc, mimalloc, snmalloc as crates) does not pass there. This wrapper tells pct of each block:
+//! `pct run --alloc` stands in front of `malloc` and operator new. An allocator that is linked into a program
+//! under other names (jemalloc, mimalloc, snmalloc as crates) does not pass there. This wrapper tells pct of
+//! each block:
 //!
 //! ```
 //! use std::alloc::System;
@@ -11,11 +12,12 @@
 //! static ALLOCATOR: pct_alloc::Pct<System> = pct_alloc::Pct(System);
 //! ```
 //!
-//! The functions that it calls are weak references to those of `pct.h`. The library that `pct run --alloc` preloads has them, and
-//! so has libpct.a. Where nobody has them each request costs one load and a test that fails.
+//! The functions that it calls are weak references to those of `pct.h`. The library that `pct run --alloc`
+//! preloads has them, and so has libpct.a. Where nobody has them each request costs one load and a test that
+//! fails.
 //!
-//! Safety of the wrapper: every request goes unchanged to the allocator within; a block is told of after it was given, and again
-//! before it is taken back.
+//! Safety of the wrapper: every request goes unchanged to the allocator within; a block is told of after it
+//! was given, and again before it is taken back.
 #![no_std]
 
 use core::alloc::{GlobalAlloc, Layout};
@@ -26,7 +28,8 @@ pub struct Pct<A>(pub A);
 
 /// The address of a function of `pct.h`; `None` where nobody has it.
 ///
-/// By the table of addresses that the loader fills: GNU ld takes other weak references of an executable for null for good.
+/// By the table of addresses that the loader fills: GNU ld takes other weak references of an executable for
+/// null for good.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 macro_rules! weak {
     ($name:literal) => {{

@@ -1,5 +1,5 @@
-//! What the compiler expects from a C library, since there is none: memory routines, hidden from the host, and the
-//! panic handler that a test shows to be unreachable.
+//! What the compiler expects from a C library, which libpct.so does without: memory routines, hidden from the
+//! host, and the panic handler that a test shows to be unreachable.
 
 use core::arch::global_asm;
 

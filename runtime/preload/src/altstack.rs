@@ -1,12 +1,12 @@
-//! `sigaltstack`: a stack that is too small for our handler is stood in for by a larger one of ours.
+//! `sigaltstack`: where the host sets a stack that is too small for our handler, we set a larger one in its place.
 //!
-//! Our handler runs on a thread's alternate stack, as it must where the ordinary one is a coroutine's of a few kilobytes. On a
-//! machine with large registers the kernel's frame alone is more than the 2048 bytes that older programs set aside: the
-//! kernel kills a process whose frame does not fit, and a frame that just fits leaves nothing for the handler. The host
-//! reads back what it set.
+//! Our handler runs on a thread's alternate stack, as it must where the ordinary one is a coroutine's of a
+//! few kilobytes. On a machine with large registers the kernel's frame alone is more than the 2048 bytes that
+//! older programs set aside: the kernel kills a process whose frame does not fit, and a frame that just fits
+//! leaves nothing for the handler. The host reads back what it set.
 //!
-//! A stack of ours belongs to the thread that asked until it sets another or none; one whose thread has ended is used again.
-//! No free place: the host's own stack is taken, as without us.
+//! A larger stack belongs to the thread that asked, until the thread sets another or none. Stacks of threads
+//! that have ended are used again. If no slot is free the host's own stack is set, as without the profiler.
 //!
 //! Signal safety: as libc's `sigaltstack`; a few system calls and no lock.
 
@@ -33,8 +33,8 @@ const HANDLER_BYTES: usize = 4096;
 const PAGE: usize = 4096;
 const PLACES: usize = 128;
 
-/// A stack of ours.
-struct Place {
+/// One of the larger stacks.
+struct StackSlot {
     /// Thread it is for, 0 = nobody; `TAKING` while it is set up.
     owner: AtomicU32,
     /// Process that the owner is a thread of: a fork's child has its parent's numbers here.
@@ -49,8 +49,8 @@ struct Place {
 
 const TAKING: u32 = u32::MAX;
 
-static PLACES_ALL: [Place; PLACES] = [const {
-    Place {
+static PLACES_ALL: [StackSlot; PLACES] = [const {
+    StackSlot {
         owner: AtomicU32::new(0),
         process: AtomicU32::new(0),
         at: AtomicUsize::new(0),
@@ -60,22 +60,23 @@ static PLACES_ALL: [Place; PLACES] = [const {
     }
 }; PLACES];
 
-/// The smallest stack that a handler of ours can run on: with a second frame, for a store of ours that faults ([`pct_sampler::signal::bus`]).
+/// The smallest stack that our handler can run on. It has room for two of the kernel's signal frames, because
+/// the handler's own store may fault ([`pct_sampler::signal::bus`]).
 fn enough() -> usize {
     2 * (host::signal_frame_bytes() as usize).clamp(SMALLEST, 1 << 20) + HANDLER_BYTES
 }
 
-/// The stack of ours that begins at `at`.
-fn ours(at: usize) -> Option<&'static Place> {
+/// The slot of the larger stack that begins at `at`.
+fn ours(at: usize) -> Option<&'static StackSlot> {
     PLACES_ALL.iter().find(|p| at != 0 && p.at.load(Ordering::Relaxed) == at)
 }
 
-fn free(place: &Place) {
+fn free(place: &StackSlot) {
     place.owner.store(0, Ordering::Release);
 }
 
-/// A stack of ours in place of `theirs`.
-fn take(theirs: Stack) -> Option<&'static Place> {
+/// A larger stack for the calling thread, in place of `theirs`.
+fn lend_stack(theirs: Stack) -> Option<&'static StackSlot> {
     let (pid, tid) = (sys::getpid(), sys::gettid());
     let bytes = (enough() + theirs.bytes).next_multiple_of(PAGE);
     for place in &PLACES_ALL {
@@ -96,7 +97,7 @@ fn take(theirs: Stack) -> Option<&'static Place> {
             let old = place.at.swap(memory as usize, Ordering::Relaxed);
             let old_bytes = place.bytes.swap(bytes, Ordering::Relaxed);
             if old != 0 {
-                // SAFETY: a mapping of ours whose thread has ended or has another stack now.
+                // SAFETY: our own mapping, whose thread has ended or has another stack now.
                 unsafe { sys::unmap(old as *mut u8, old_bytes) };
             }
         }
@@ -133,12 +134,12 @@ pub unsafe extern "C" fn sigaltstack(new: *const Stack, old: *mut Stack) -> i32 
         return unsafe { set(new, old) };
     }
     let small = wanted.filter(|w| w.flags & SS_DISABLE == 0 && (SMALLEST..enough()).contains(&w.bytes));
-    let place = small.and_then(|w| take(*w));
+    let place = small.and_then(|w| lend_stack(*w));
     let result = match (small, place) {
         (Some(theirs), Some(place)) => {
             let (at, bytes) = (place.at.load(Ordering::Relaxed), place.bytes.load(Ordering::Relaxed));
             let larger = Stack { at, flags: theirs.flags, bytes };
-            // SAFETY: memory of ours that stays until this thread sets another.
+            // SAFETY: our own memory, which stays until this thread sets another stack.
             unsafe { set(&raw const larger, core::ptr::null_mut()) }
         }
         // SAFETY: the host's own stack.

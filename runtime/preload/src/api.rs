@@ -1,6 +1,7 @@
 //! `pct.h`: what a program, or a controller on its behalf, calls.
 //!
-//! The functions are also reachable without symbols, by the note that [`pct_sampler::process::note`] puts into the object.
+//! The functions are also reachable without symbols, by the note that [`pct_sampler::process::note`] puts
+//! into the object.
 
 use pct_sampler::api::Host;
 use pct_sampler::process::options::On;
@@ -33,7 +34,8 @@ fn entries() -> [u64; 4] {
     [on as usize as u64, off as usize as u64, stat as usize as u64, (&raw const __ehdr_start) as u64]
 }
 
-/// Starts sampling. `options` as in `PCT`, null = the environment's `PCT`. 0 = on; -1 = not, and a line on stderr says why.
+/// Starts sampling. `options` as in `PCT`, null = the environment's `PCT`. 0 = on; -1 = not, and a line on
+/// stderr says why.
 ///
 /// # Safety
 /// `options` is null or a C string.
@@ -55,10 +57,11 @@ pub extern "C" fn pct_stat() -> i32 {
     stat()
 }
 
-/// For a controller that loaded this library late: what a child of `fork` does, since its `fork` does not pass through us.
+/// For a controller that loaded this library late: what a child of `fork` does, since its `fork` does not
+/// pass through us.
 #[unsafe(no_mangle)]
 pub extern "C" fn pct_after_fork() {
-    pct_sampler::process::session::start_in_child();
+    pct_sampler::process::life::start_in_child();
 }
 
 /// Writes a named mark into the log at this instant. 0 = written, -1 = nobody samples or there is no room.

@@ -1,9 +1,9 @@
 //! exec and spawn: the next program is followed, and the file says that this one was replaced.
 //!
 //! An environment without us gets `LD_PRELOAD` and `PCT` added, in a vector on the stack: these functions are called in
-//! vfork's children and must be async-signal-safe. Timers are deleted by
-//! exec with their signals, but a signal of a perf event that is pending stays so, and a process timer (`clock=itimer*`) runs on:
-//! both are stopped before ([`leaving`]).
+//! vfork's children and must be async-signal-safe. Timers are deleted by exec with their signals, but a signal of a
+//! perf event that is pending stays so, and a process timer (`clock=itimer*`) runs on: both are stopped before
+//! ([`leaving`]).
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -16,8 +16,8 @@ use crate::{filters, unloadable};
 const TEXT: usize = 4096;
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 
-/// The two strings that a followed program needs, `LD_PRELOAD=` and `PCT=`, one behind the other and each with its NUL: on one
-/// page if they are short. Written before there are other threads.
+/// The two strings that a followed program needs, `LD_PRELOAD=` and `PCT=`, one behind the other and each
+/// with its NUL: on one page if they are short. Written before there are other threads.
 struct Strings(core::cell::UnsafeCell<Buf<TEXT>>);
 
 // SAFETY: written once by `remember` before READY, read after it.
@@ -257,6 +257,31 @@ pub unsafe extern "C" fn fexecve(fd: i32, arguments: Vector, environment: Vector
     around(core::ptr::null(), || {
         // SAFETY: the host's arguments, and a vector that lives through the call.
         with_us(environment, |environment| unsafe { exec(fd, arguments, environment) })
+    })
+}
+
+/// Stands in front of libc's.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execveat(
+    folder: i32,
+    path: *const u8,
+    arguments: Vector,
+    environment: Vector,
+    flags: i32,
+) -> i32 {
+    let at = real(Real::Execveat);
+    if at == 0 {
+        return missing();
+    }
+    // SAFETY: libc's execveat.
+    let exec: unsafe extern "C" fn(i32, *const u8, Vector, Vector, i32) -> i32 =
+        unsafe { core::mem::transmute(at) };
+    around(path, || {
+        // SAFETY: the host's arguments, and a vector that lives through the call.
+        with_us(environment, |environment| unsafe { exec(folder, path, arguments, environment, flags) })
     })
 }
 

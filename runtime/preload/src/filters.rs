@@ -13,11 +13,14 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use pct_sampler::process::{file, session, threads};
+use pct_format::OffFor;
+use pct_sampler::process::{leaving, life, report, session, threads};
 use pct_sampler::sys::filter::{self, Verdict};
 
 use crate::host::{Real, real};
 use crate::jump::jump_after;
+#[cfg(all(feature = "waits", target_arch = "x86_64"))]
+use crate::jump::jump_code;
 use crate::process::{before_counter_faults, before_less_rights, own};
 
 /// Sampling is off since the program gave up new privileges ([`before_unseen_filter`]).
@@ -51,21 +54,21 @@ fn before_filter(program: usize) {
     if !verdict.starts_are_safe {
         NO_STARTS.store(true, Ordering::Relaxed);
         if session::seed().options.follow.exec && verdict.lets_execute {
-            file::report(b"its filter on system calls would kill a sampled program: what it executes from then on is not sampled");
+            report::report(b"its filter on system calls would kill a sampled program: what it executes from then on is not sampled");
         }
     }
     let Some(session) = own() else { return };
     if verdict.handlers_return {
         if PAUSED.swap(false, Ordering::Relaxed) {
-            session::resume(session);
+            life::resume(session);
         }
         before_less_rights();
         if session.may_call() {
             threads::settle_periods(session);
         }
         session.forbid_calls();
-    } else if session::pause(session) || PAUSED.swap(false, Ordering::Relaxed) {
-        file::report(b"the program's filter on system calls forbids the return from a signal handler: sampling ends there");
+    } else if life::pause(session, OffFor::Filter) || PAUSED.swap(false, Ordering::Relaxed) {
+        report::report(b"the program's filter on system calls forbids the return from a signal handler: sampling ends there");
     }
 }
 
@@ -75,21 +78,22 @@ fn before_filter(program: usize) {
 fn before_unseen_filter() {
     if !EXPECTED.load(Ordering::Relaxed)
         && let Some(session) = own().filter(|s| s.may_call())
-        && session::pause(session)
+        && life::pause(session, OffFor::UnseenFilter)
     {
         PAUSED.store(true, Ordering::Relaxed);
-        file::report(
+        report::report(
             b"it gives up new privileges: sampling pauses until its filter on system calls is seen, or it executes a program",
         );
     }
 }
 
-/// Before landlock's limits on files, for which new privileges must be given up too (xz does). What the sampler still has to open
-/// is opened now. Sampling goes on: a program that also sets a filter by an instruction of its own is not known.
+/// Before landlock's limits on files, for which new privileges must be given up too (xz does). What the
+/// sampler still has to open is opened now. Sampling goes on: a program that also sets a filter by an
+/// instruction of its own is not known.
 fn before_landlock() {
     let Some(session) = own() else { return };
     if PAUSED.swap(false, Ordering::Relaxed) {
-        session::resume(session);
+        life::resume(session);
     }
     before_less_rights();
 }
@@ -100,6 +104,14 @@ const SYS_SECCOMP: usize = 317;
 #[cfg(target_arch = "aarch64")]
 const SYS_SECCOMP: usize = 277;
 /// The same on all machines.
+#[cfg(target_arch = "x86_64")]
+const SYS_EXECVE: usize = 59;
+#[cfg(target_arch = "x86_64")]
+const SYS_EXECVEAT: usize = 322;
+#[cfg(target_arch = "aarch64")]
+const SYS_EXECVE: usize = 221;
+#[cfg(target_arch = "aarch64")]
+const SYS_EXECVEAT: usize = 281;
 const SYS_LANDLOCK_RESTRICT_SELF: usize = 446;
 #[cfg(target_arch = "x86_64")]
 const SYS_PRCTL: usize = 157;
@@ -139,9 +151,24 @@ extern "C" fn before_syscall(_: usize, number: usize, first: usize, second: usiz
         SYS_SECCOMP => look_at_seccomp(first, third),
         SYS_PRCTL => look_at_prctl(first, second, third),
         SYS_LANDLOCK_RESTRICT_SELF => before_landlock(),
+        SYS_EXECVE | SYS_EXECVEAT => {
+            if let Some(session) = own() {
+                leaving::before_bare_exec(session);
+            }
+        }
         _ => {}
     }
     real(Real::Syscall)
+}
+
+/// What `syscall` does where `locks` exports it, with a number that is not the one of `futex`.
+///
+/// # Safety
+/// As libc's `syscall`.
+#[cfg(all(feature = "waits", target_arch = "x86_64"))]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn other_system_call() {
+    jump_code!(before_syscall, 0)
 }
 
 fn look_at_seccomp(operation: usize, program: usize) {
@@ -165,6 +192,7 @@ extern "C" fn before_load(_: usize) -> usize {
 }
 
 jump_after!(prctl, before_prctl, 0);
+#[cfg(not(all(feature = "waits", target_arch = "x86_64")))]
 jump_after!(syscall, before_syscall, 0);
 jump_after!(seccomp, before_seccomp, 0);
 jump_after!(seccomp_load, before_load, 0);

@@ -1,10 +1,10 @@
 //! The host's libc: the functions that we stand in front of, found by our own walk of the loader's list.
 //!
-//! `dlsym` is not in libc before glibc 2.34, and unversioned references would bind to the oldest version; so each name is
-//! looked up by hash in the objects behind ours, default version, at its first call.
+//! `dlsym` is not in libc before glibc 2.34, and unversioned references would bind to the oldest version; so
+//! each name is looked up by hash in the objects behind ours, default version, at its first call.
 //!
-//! Signal safety: after the first look-up a load. Looking up walks the loader's list without its lock: objects are added at
-//! its end, and libc, where nearly all is found, is never taken away.
+//! Signal safety: after the first look-up a load. Looking up walks the loader's list without its lock:
+//! objects are added at its end, and libc, where nearly all is found, is never taken away.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -26,6 +26,10 @@ macro_rules! functions {
 functions! {
     Environ "environ",
     PthreadCreate "pthread_create",
+    DefaultAttributes "pthread_getattr_default_np",
+    StackSize "pthread_attr_getstacksize",
+    GuardSize "pthread_attr_getguardsize",
+    DestroyAttributes "pthread_attr_destroy",
     Daemon "daemon",
     Forkpty "forkpty",
     Fork "fork",
@@ -33,6 +37,7 @@ functions! {
     Execve "execve",
     Execvpe "execvpe",
     Fexecve "fexecve",
+    Execveat "execveat",
     PosixSpawn "posix_spawn",
     PosixSpawnp "posix_spawnp",
     Sigaction "sigaction",
@@ -87,14 +92,14 @@ static FIRST_ENVIRON: AtomicU64 = AtomicU64::new(0);
 #[inline]
 pub(crate) fn real(which: Real) -> usize {
     match FOUND[which as usize].load(Ordering::Relaxed) {
-        0 => look(which),
+        0 => find_symbol(which),
         found => found,
     }
 }
 
 /// Finds one. Two threads at once find the same.
 #[cold]
-fn look(which: Real) -> usize {
+fn find_symbol(which: Real) -> usize {
     let Some(name) = NAMES.get(which as usize) else { return 0 };
     let ours = own_dynamic();
     let memory = objects_memory();
@@ -124,8 +129,12 @@ fn look(which: Real) -> usize {
 }
 
 /// An object of the loader's list that has what was looked for.
-#[cfg(feature = "alloc")]
+#[cfg(any(feature = "alloc", feature = "waits"))]
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    not(feature = "alloc"),
+    expect(dead_code, reason = "who serves malloc is told by its place and path")
+)]
 pub(crate) struct Definer {
     /// Address of the function.
     pub(crate) address: usize,
@@ -138,7 +147,7 @@ pub(crate) struct Definer {
 }
 
 /// The first object that defines `name`: of all (with ours), or of those behind ours.
-#[cfg(feature = "alloc")]
+#[cfg(any(feature = "alloc", feature = "waits"))]
 pub(crate) fn definer(name: &[u8], only_behind: bool) -> Option<Definer> {
     let ours = own_dynamic();
     let memory = objects_memory();
@@ -164,9 +173,15 @@ pub(crate) fn definer(name: &[u8], only_behind: bool) -> Option<Definer> {
 }
 
 /// Whether an object is this library.
-#[cfg(feature = "alloc")]
+#[cfg(any(feature = "alloc", feature = "waits"))]
 pub(crate) fn is_ours(definer: &Definer) -> bool {
     definer.dynamic == own_dynamic()
+}
+
+/// Where the objects of the loader's list are mapped: the differences to the addresses in their files.
+pub(crate) fn each_bias(each: impl FnMut(u64)) {
+    let memory = objects_memory();
+    LinkedObjects::new(&memory, debug()).map(|object| object.bias).for_each(each);
 }
 
 /// The memory of the loader's list and of the objects in it.
@@ -175,7 +190,8 @@ fn objects_memory() -> Loaded {
     unsafe { Loaded::new() }
 }
 
-/// The loader's list: r_debug's address, through the program's headers. Reads the other facts of the auxiliary vector too.
+/// The loader's list: r_debug's address, through the program's headers. Reads the other facts of the
+/// auxiliary vector too.
 fn debug() -> u64 {
     if !KNOWN.load(Ordering::Acquire) {
         let auxv = match FIRST_ENVIRON.load(Ordering::Relaxed) {
@@ -202,8 +218,8 @@ fn debug_of(auxv: &Auxv) -> Option<u64> {
     Some(Dynamic::read(&memory, program.dynamic(&memory)?, program.bias).debug)
 }
 
-/// Whether the program uses a C library that we stand in front of: one that names no library at all (Go's) does by itself what
-/// others leave to libc.
+/// Whether the program uses a C library that we stand in front of: one that names no library at all (Go's)
+/// does by itself what others leave to libc.
 pub(crate) fn has_libc() -> bool {
     let memory = objects_memory();
     // The first entry of the list is the program.
@@ -221,9 +237,9 @@ pub(crate) fn facts() {
     let _ = debug();
 }
 
-/// The environment vector from a constructor's arguments, if they are what glibc passes: the vectors that the kernel put
-/// on this very stack. musl passes nothing, so the registers may hold anything: each check is on numbers before a word is
-/// read, and what passes them all is the vectors.
+/// The environment vector from a constructor's arguments, if they are what glibc passes: the vectors that the
+/// kernel put on this very stack. musl passes nothing, so the registers may hold anything: each check is on
+/// numbers before a word is read, and what passes them all is the vectors.
 pub(crate) fn from_constructor(count: usize, arguments: u64, environment: u64) -> bool {
     let here = (&raw const count) as u64;
     let plausible = count < 1 << 22

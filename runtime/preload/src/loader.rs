@@ -1,21 +1,31 @@
-//! `dlopen`, `dlmopen`, `dlclose`: regions are looked at just before the loader changes them.
+//! `dlopen`, `dlmopen`, `dlclose`: new code is looked at when a sample meets it, or just before the loader changes
+//! something.
 //!
-//! The real functions judge by their return address who calls (run paths, namespaces), so they are not called but jumped
-//! to: these wrappers leave no frame. Looking *before* each change means that every object was seen while it was mapped, so
-//! no sample of it goes to whatever takes its place.
+//! A look costs as much as some samples, and a program may load and unload without end. Where samples have stacks,
+//! the handler finds out by itself that code is new, or that it may be another object's by now, and looks then.
+//! Otherwise, and before an object goes that a sample met in vain, the look is here.
+//!
+//! The real functions judge by their return address who calls (run paths, namespaces), so they are not called
+//! but jumped to: these wrappers leave no frame. Looking *before* a change means that an object was seen while it
+//! was mapped, so no sample of it goes to whatever takes its place.
 
 use core::sync::atomic::Ordering;
 
-use pct_sampler::{code::callers, process::housekeeper, process::session, record::time};
+use pct_sampler::{
+    code::walked_modules, process::bookkeeping, process::life, process::session, record::time,
+};
 
-use crate::host::{Real, real};
+use crate::host::{self, Real, real};
 use crate::jump::jump_after;
 
 /// Least time between two looks for this reason: a program that loads and unloads without end must not feel us.
 const APART_NS: u64 = 2_000_000;
 
+/// What [`before_change`] is called with by `dlclose`.
+const CLOSES: usize = 2;
+
 extern "C" fn before_change(which: usize) -> usize {
-    look();
+    look_for_change(which == CLOSES);
     match which {
         0 => real(Real::Dlopen),
         1 => real(Real::Dlmopen),
@@ -23,10 +33,14 @@ extern "C" fn before_change(which: usize) -> usize {
     }
 }
 
-fn look() {
-    session::revive();
+fn look_for_change(removes: bool) {
+    life::revive();
     let Some(session) = session::current() else { return };
-    if !session.on.load(Ordering::Relaxed) || !session.may_call() {
+    if walked_modules::is_first_call_of_loader() {
+        host::each_bias(walked_modules::note_lasting);
+    }
+    let samples_look = walked_modules::samples_will_look(session, removes);
+    if samples_look || !session.on.load(Ordering::Relaxed) || !session.may_call() {
         return;
     }
     // What changes now is found at the next tick.
@@ -40,11 +54,11 @@ fn look() {
     if now.wrapping_sub(last) < APART_NS {
         return;
     }
-    callers::expect_change();
+    walked_modules::expect_change();
     let _alone = session::alone();
     if let Some(mut house) = session.house.try_lock() {
         session.looked.store(now, Ordering::Relaxed);
-        housekeeper::refresh_regions(session, &mut house);
+        bookkeeping::refresh_regions(session, &mut house);
     }
 }
 

@@ -1,5 +1,5 @@
-//! `pthread_sigmask`, `sigprocmask`: a thread that blocks nearly all signals leaves ours open, and reads back what it set
-//! ([`pct_sampler::signal::masks`]). All else passes through.
+//! `pthread_sigmask`, `sigprocmask`: a thread that blocks nearly all signals leaves ours open, and reads back
+//! what it set ([`pct_sampler::signal::masks`]). All else passes through.
 //!
 //! Signal safety: as the functions' own.
 
@@ -37,7 +37,7 @@ unsafe fn change(which: Real, how: i32, set: *const u64, old: *mut u64) -> i32 {
     // SAFETY: null or the host's set.
     let asked = unsafe { set.as_ref() }.copied();
     let before = believed(ring);
-    // What the thread will believe, and which of ours are taken out of the set.
+    // What the thread will believe to be blocked, and which of our signals are taken out of the set.
     let (open, after) = match (asked, how) {
         (Some(asked), h) if h == Mask::Block as i32 => {
             let open = left_open(session, asked) & asked;

@@ -7,9 +7,9 @@
 
 use core::sync::atomic::Ordering;
 
-use pct_format::State;
+use pct_format::{OffFor, State};
 use pct_sampler::process::session::{self, Session};
-use pct_sampler::{process::file, process::leaving};
+use pct_sampler::{process::leaving, process::life, process::report, process::secure};
 
 use crate::host::{Real, real};
 use crate::jump::jump_after;
@@ -27,7 +27,7 @@ fn forked(which: Real) -> i32 {
     // The child has no clock yet, and one that finds its signal blocked would begin slowly.
     drop(quiet);
     if pid == 0 {
-        session::start_in_child();
+        life::start_in_child();
     } else if pid > 0
         && let Some(session) = session::current()
     {
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn daemon(stay: i32, keep_files: i32) -> i32 {
         core::mem::transmute::<usize, unsafe extern "C" fn(i32, i32) -> i32>(daemon)(stay, keep_files)
     };
     // Here is the child, if there is one: the parent has exited.
-    session::start_in_child();
+    life::start_in_child();
     result
 }
 
@@ -93,14 +93,14 @@ pub unsafe extern "C" fn forkpty(
     // SAFETY: libc's forkpty with the host's arguments.
     let pid = unsafe { core::mem::transmute::<usize, Forkpty>(forkpty)(terminal, name, settings, size) };
     if pid == 0 {
-        session::start_in_child();
+        life::start_in_child();
     }
     pid
 }
 
 fn close(state: State) {
     if let Some(session) = own() {
-        session::close(session, state);
+        life::end(session, state);
     }
 }
 
@@ -124,17 +124,18 @@ pub(crate) fn own() -> Option<&'static Session> {
 pub(crate) fn before_less_rights() {
     if let Some(session) = own().filter(|s| s.on.load(Ordering::Relaxed)) {
         let _alone = session::alone();
-        file::secure(session);
+        secure::secure(session);
     }
 }
 
-/// Before reading the processor's counter becomes a fault: no handler of ours may do it any more, nor anything that ends the
-/// recording.
+/// Before reading the processor's time stamp counter becomes a fault: from now on our handlers, and the code
+/// that ends the recording, must not read it.
 pub(crate) fn before_counter_faults() {
     if let Some(session) = own() {
-        session::stop(session, State::Stopped);
+        life::stop(session, State::Stopped);
+        life::note_off_for(session, Some(OffFor::NoCounter));
         session.forbid_calls();
-        file::report(b"the program forbids itself to read the time stamp counter: sampling ends there");
+        report::report(b"the program forbids itself to read the time stamp counter: sampling ends there");
     }
 }
 

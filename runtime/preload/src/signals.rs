@@ -1,15 +1,18 @@
-//! `sigaction`, `signal` and kin, `timer_create`: a signal of ours that the host wants is the host's from then on.
+//! `sigaction`, `signal` and kin, `timer_create`: when the host wants one of our signals, it is the host's
+//! from then on.
 //!
-//! Our clocks move to another number before the host's own call is made ([`pct_sampler::signal::numbers`]), so all of it is the
-//! kernel's and libc's: flags, masks, what is read back. As long as the host has set nothing for a number of ours it reads the
-//! default action, and may set that one again. SIGBUS alone stays with us, in front of the host's action. All other signals pass
-//! straight through.
+//! Our clocks move to another number before the host's own call is made ([`pct_sampler::signal::numbers`]),
+//! so all of it is the kernel's and libc's: flags, masks, what is read back. As long as the host has set
+//! nothing for one of our numbers it reads the default action, and may set that one again. For SIGBUS, and for
+//! SIGTRAP once it was ours, pct's action stays in front of the host's. All other signals pass straight through.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use pct_sampler::process::session::{self, Session};
-use pct_sampler::signal::numbers::{self, HandOver};
-use pct_sampler::signal::{bus, masks};
+use pct_sampler::process::{life, toggle};
+use pct_sampler::signal::moves;
+use pct_sampler::signal::numbers::HandOver;
+use pct_sampler::signal::{front, masks};
 use pct_sampler::sys::{self, SigAction};
 
 use crate::host::{Real, real};
@@ -28,51 +31,55 @@ const SIG_DFL: usize = 0;
 
 /// Switches sampling by `signal`.
 pub(crate) fn listen(signal: i32) {
-    numbers::listen(signal);
+    toggle::listen(signal);
 }
 
 fn is_ours(signal: i32) -> bool {
-    session::revive();
+    life::revive();
     session::current()
         .is_some_and(|s| s.signals() & sys::signal_bit(signal) != 0 && s.pid.load(Relaxed) == sys::getpid())
 }
 
-/// Gives a signal of ours to the host. The answer lives through the host's call.
+/// Gives one of our signals to the host. The caller keeps the result until the host's call has returned.
 fn give_way(signal: i32) -> Option<HandOver> {
-    numbers::give_way(session::current()?, signal, 0)
+    moves::give_way(session::current()?, signal, 0)
 }
 
-/// The host waits for signals of this set: a few, so that it means them, and ours become its own; or nearly all, so that it does
-/// not mean ours.
+/// The host waits for signals of this set: a few, so that it means them, and ours become its own; or nearly
+/// all, so that it does not mean ours.
 pub(crate) fn waited_for(session: &Session, set: sys::SignalSet) {
     let ours = session.signals() & set;
     if ours != 0 && !masks::means_all(set) {
         for signal in (1..=64).filter(|s| sys::signal_bit(*s) & ours != 0) {
-            drop(numbers::give_way(session, signal, set));
+            drop(moves::give_way(session, signal, set));
         }
     }
 }
 
 /// The host sets a signal's action by system call: what it sets will be there.
 pub(crate) fn taken_by_system_call(signal: i32) {
-    session::revive();
+    life::revive();
     drop(give_way(signal));
+    if signal == sys::SIGTRAP
+        && let Some(front) = front::of_signal(signal)
+    {
+        front.step_aside();
+    }
 }
 
-/// The program's action for SIGBUS, which is kept behind ours ([`pct_sampler::signal::bus`]), and its new one if it sets one.
-/// `None`: the kernel has it.
-fn exchange_bus(signal: i32, new: impl FnOnce() -> Option<SigAction>) -> Option<SigAction> {
-    // (A child of vfork has our memory, and a table of actions of its own.)
-    let kept = signal == bus::SIGBUS
-        && bus::guards()
-        && session::current().is_none_or(|s| s.pid.load(Relaxed) == sys::getpid());
-    kept.then(|| {
-        let before = bus::host();
-        if let Some(new) = new() {
-            bus::set_host(new);
-        }
-        before
-    })
+/// The program's action for a signal where it is kept behind pct's ([`pct_sampler::signal::front`]), and its new one
+/// if it sets one. `None`: the kernel has it.
+fn exchange_kept(signal: i32, new: impl FnOnce() -> Option<SigAction>) -> Option<SigAction> {
+    let front = front::of_signal(signal).filter(|front| front.stands())?;
+    // A child of vfork has its parent's memory, and a table of actions of its own.
+    if session::current().is_some_and(|s| s.pid.load(Relaxed) != sys::getpid()) {
+        return None;
+    }
+    let before = front.host();
+    if let Some(new) = new() {
+        front.set_host(new);
+    }
+    Some(before)
 }
 
 /// Stands in front of libc's.
@@ -89,7 +96,10 @@ pub unsafe extern "C" fn sigaction(signal: i32, new: *const UserAction, old: *mu
         restorer: 0,
         mask: new.mask[0],
     };
-    if let Some(before) = exchange_bus(signal, || wanted.map(kernels)) {
+    let sets = wanted.is_some_and(|new| new.handler != SIG_DFL);
+    let ours = is_ours(signal);
+    let _given = if ours && sets { give_way(signal) } else { None };
+    if let Some(before) = exchange_kept(signal, || wanted.map(kernels)) {
         if !old.is_null() {
             let mut mask = [0; 16];
             mask[0] = before.mask;
@@ -99,8 +109,6 @@ pub unsafe extern "C" fn sigaction(signal: i32, new: *const UserAction, old: *mu
         }
         return 0;
     }
-    let sets = wanted.is_some_and(|new| new.handler != SIG_DFL);
-    let ours = is_ours(signal);
     if ours && !sets {
         // It has set nothing before: that is what it reads, and what it may set.
         if !old.is_null() {
@@ -113,7 +121,6 @@ pub unsafe extern "C" fn sigaction(signal: i32, new: *const UserAction, old: *mu
     if at == 0 {
         return -1;
     }
-    let _given = if ours { give_way(signal) } else { None };
     type Sigaction = unsafe extern "C" fn(i32, *const UserAction, *mut UserAction) -> i32;
     // SAFETY: libc's sigaction with the host's arguments.
     unsafe { core::mem::transmute::<usize, Sigaction>(at)(signal, new, old) }
@@ -121,15 +128,15 @@ pub unsafe extern "C" fn sigaction(signal: i32, new: *const UserAction, old: *mu
 
 fn simple(which: Real, signal: i32, new: usize, flags: u64) -> usize {
     let action = SigAction { handler: new, flags, restorer: 0, mask: 0 };
+    if is_ours(signal) && new == SIG_DFL {
+        return SIG_DFL;
+    }
+    let _given = if is_ours(signal) { give_way(signal) } else { None };
     // (`sigset` may mean the mask: then the action that it reads is the kernel's.)
     if which != Real::Sigset
-        && let Some(before) = exchange_bus(signal, || Some(action))
+        && let Some(before) = exchange_kept(signal, || Some(action))
     {
         return before.handler;
-    }
-    let ours = is_ours(signal);
-    if ours && new == SIG_DFL {
-        return SIG_DFL;
     }
     let at = match real(which) {
         0 => real(Real::Signal),
@@ -138,7 +145,6 @@ fn simple(which: Real, signal: i32, new: usize, flags: u64) -> usize {
     if at == 0 {
         return usize::MAX;
     }
-    let _given = if ours { give_way(signal) } else { None };
     // SAFETY: libc's signal, or one of its shape, with the host's arguments.
     unsafe { core::mem::transmute::<usize, unsafe extern "C" fn(i32, usize) -> usize>(at)(signal, new) }
 }
@@ -179,7 +185,8 @@ pub unsafe extern "C" fn sigset(number: i32, new: usize) -> usize {
     simple(Real::Sigset, number, new, 0)
 }
 
-/// A timer of the host's that sends a signal of ours: it could not be told from our own timers everywhere.
+/// The host makes a timer that would send one of our signals. Not every handler could tell it from our own
+/// timers, so the signal becomes the host's.
 extern "C" fn before_timer(_: usize, _: usize, event: usize, _: usize) -> usize {
     const SIGEV_SIGNAL: i32 = 0;
     const SIGEV_THREAD_ID: i32 = 4;

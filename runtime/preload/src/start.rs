@@ -1,8 +1,8 @@
 //! The constructor and the destructor.
 //!
-//! The constructor believes its arguments only after checking them: musl passes none. It runs before the program's own code, in well under a
-//! millisecond; without `PCT` it does no more than look for it. The destructor runs at `exit`: it writes the last anchor
-//! and the CPU times.
+//! The constructor believes its arguments only after checking them: musl passes none. It runs before the
+//! program's own code, in well under a millisecond; without `PCT` it does no more than look for it. The
+//! destructor runs at `exit`: it writes the last anchor and the CPU times.
 
 use crate::{api, host};
 
@@ -24,10 +24,14 @@ extern "C" fn init(count: usize, arguments: u64, environment: u64) {
     unsafe {
         #[cfg(all(feature = "alloc", target_arch = "x86_64"))]
         crate::malloc::prepare(pct_sampler::process::boot::variable(environ, b"PCT"));
+        #[cfg(all(feature = "waits", target_arch = "x86_64"))]
+        crate::locks::prepare(pct_sampler::process::boot::variable(environ, b"PCT"));
         pct_sampler::api::begin(&api::HOST, environ);
     }
     #[cfg(all(feature = "alloc", target_arch = "x86_64"))]
     crate::malloc::tell();
+    #[cfg(all(feature = "waits", target_arch = "x86_64"))]
+    crate::locks::tell();
 }
 
 extern "C" fn fini() {

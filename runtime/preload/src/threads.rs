@@ -1,13 +1,17 @@
 //! `pthread_create`: the new thread arms itself before it runs the host's function.
 //!
 //! What the host wanted to start is kept in a small pool until the thread fetches it; our code then jumps to the host's
-//! function, so that no frame of ours is left on the thread's stack. A full pool, or sampling off: the call passes as it
-//! is, and the housekeeper finds the thread.
+//! function, so that none of our frames is left on the thread's stack. If the pool is full, or sampling is
+//! off, the call passes as it is and the housekeeper finds the thread later.
 
 use core::arch::naked_asm;
+#[cfg(all(feature = "waits", target_arch = "x86_64"))]
+use core::sync::atomic::{AtomicU32, AtomicU64};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use pct_sampler::{process::session, process::threads, sys};
+#[cfg(all(feature = "waits", target_arch = "x86_64"))]
+use pct_sampler::waits;
+use pct_sampler::{process::life, process::session, process::threads, sys};
 
 use crate::host::{Real, real};
 
@@ -17,10 +21,22 @@ const POOL: usize = 256;
 struct Start {
     function: AtomicUsize,
     argument: AtomicUsize,
+    /// Bytes of its stack, 0 = not known.
+    stack: AtomicUsize,
+    /// Where waits are recorded: raw time at which it is made, 0 = not recorded; and by which thread.
+    #[cfg(all(feature = "waits", target_arch = "x86_64"))]
+    made: (AtomicU64, AtomicU32),
 }
 
-static WAITING: [Start; POOL] =
-    [const { Start { function: AtomicUsize::new(0), argument: AtomicUsize::new(0) } }; POOL];
+static WAITING: [Start; POOL] = [const {
+    Start {
+        function: AtomicUsize::new(0),
+        argument: AtomicUsize::new(0),
+        stack: AtomicUsize::new(0),
+        #[cfg(all(feature = "waits", target_arch = "x86_64"))]
+        made: (AtomicU64::new(0), AtomicU32::new(0)),
+    }
+}; POOL];
 
 type Create = unsafe extern "C" fn(*mut u8, *const u8, usize, usize) -> i32;
 
@@ -41,12 +57,18 @@ pub unsafe extern "C" fn pthread_create(
     }
     // SAFETY: libc's pthread_create.
     let create: Create = unsafe { core::mem::transmute(create) };
-    session::revive();
+    life::revive();
     let on = session::current().is_some_and(|s| s.on.load(Ordering::Relaxed));
     if let Some(session) = session::current().filter(|_| on) {
         threads::before_birth(session);
     }
-    let place = if on && function > 1 { put(function, argument) } else { None };
+    let place = if on && function > 1 { store_start(function, argument) } else { None };
+    let place = place.inspect(|place| {
+        // SAFETY: the host's own attributes, or none.
+        place.stack.store(unsafe { stack_bytes(attributes) }, Ordering::Relaxed);
+        #[cfg(all(feature = "waits", target_arch = "x86_64"))]
+        place.note_maker();
+    });
     let Some(place) = place else {
         // SAFETY: the host's own arguments.
         return unsafe { create(thread, attributes, function, argument) };
@@ -60,7 +82,67 @@ pub unsafe extern "C" fn pthread_create(
     result
 }
 
-fn put(function: usize, argument: usize) -> Option<&'static Start> {
+#[cfg(all(feature = "waits", target_arch = "x86_64"))]
+impl Start {
+    /// The calling thread makes it now.
+    fn note_maker(&self) {
+        let (time, tid) = waits::makes_thread().unwrap_or_default();
+        self.made.0.store(time, Ordering::Relaxed);
+        self.made.1.store(tid, Ordering::Relaxed);
+    }
+
+    /// Raw time at which it was made, and by whom.
+    fn maker(&self) -> Option<(u64, u32)> {
+        let time = self.made.0.load(Ordering::Relaxed);
+        (time != 0).then(|| (time, self.made.1.load(Ordering::Relaxed)))
+    }
+}
+
+/// Bytes that a thread with these attributes has for its stack, guard pages not counted; 0 = not known.
+///
+/// # Safety
+/// Attributes that libc knows, or null for its default ones.
+unsafe fn stack_bytes(attributes: *const u8) -> usize {
+    type Size = unsafe extern "C" fn(*const u8, *mut usize) -> i32;
+    type Whole = unsafe extern "C" fn(*mut u8) -> i32;
+    let (size, guard) = (real(Real::StackSize), real(Real::GuardSize));
+    let (default, destroy) = (real(Real::DefaultAttributes), real(Real::DestroyAttributes));
+    if size == 0 || guard == 0 {
+        return 0;
+    }
+    if attributes.is_null() {
+        if default == 0 || destroy == 0 {
+            return 0;
+        }
+        // More than a pthread_attr_t of any C library: 56 octets in glibc and musl.
+        let mut own = [0u64; 32];
+        let own = own.as_mut_ptr().cast::<u8>();
+        // SAFETY: libc's functions of these names, on memory that is large enough; what is read was filled.
+        unsafe {
+            let default: Whole = core::mem::transmute(default);
+            let destroy: Whole = core::mem::transmute(destroy);
+            if default(own) != 0 {
+                return 0;
+            }
+            let bytes = stack_bytes(own);
+            destroy(own);
+            return bytes;
+        }
+    }
+    let (mut stack, mut guarded) = (0, 0);
+    // SAFETY: libc's functions of these names, on attributes that libc knows.
+    unsafe {
+        let size: Size = core::mem::transmute(size);
+        let guard: Size = core::mem::transmute(guard);
+        if size(attributes, &raw mut stack) != 0 || guard(attributes, &raw mut guarded) != 0 {
+            return 0;
+        }
+    }
+    // Old versions of glibc take the guard pages from the stack's size.
+    stack.saturating_sub(guarded)
+}
+
+fn store_start(function: usize, argument: usize) -> Option<&'static Start> {
     let free = |s: &&Start| s.function.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
     let place = WAITING.iter().find(free)?;
     place.argument.store(argument, Ordering::Relaxed);
@@ -79,12 +161,24 @@ struct Next {
 extern "C" fn arm(place: &'static Start) -> Next {
     let function = place.function.load(Ordering::Acquire);
     let next = Next { function, argument: place.argument.load(Ordering::Relaxed) };
+    let stack = place.stack.load(Ordering::Relaxed);
+    #[cfg(all(feature = "waits", target_arch = "x86_64"))]
+    let maker = place.maker();
     place.function.store(0, Ordering::Release);
     if let Some(session) = session::current()
         && session.on.load(Ordering::Relaxed)
         && session.may_call()
     {
-        let _ = threads::arm(session, sys::gettid(), true, false);
+        let armed = threads::arm(session, sys::gettid(), true, false);
+        if armed.is_ok()
+            && let Some(ring) = session.rings.own(true)
+        {
+            ring.stack_created_with(stack as u64);
+            #[cfg(all(feature = "waits", target_arch = "x86_64"))]
+            if let Some(maker) = maker {
+                waits::was_made(maker);
+            }
+        }
         session.stale.store(true, Ordering::Relaxed);
     }
     next

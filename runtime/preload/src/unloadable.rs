@@ -6,7 +6,7 @@
 
 use pct_elf::Unloadable;
 use pct_sampler::sys::text::Buf;
-use pct_sampler::{process::boot, process::file, process::session, sys};
+use pct_sampler::{process::boot, process::report, process::session, sys};
 
 /// Bytes of a program that are looked at: the header, and the table that follows it in all but odd files.
 const HEAD: usize = 1024;
@@ -42,6 +42,6 @@ pub(crate) fn tell(path: *const u8) {
             .push(b" is ")
             .push(what)
             .push(b", which no library can be preloaded into: not sampled (--clock wall sees it, or pct run with it alone)");
-        file::report(line.bytes());
+        report::report(line.bytes());
     }
 }

@@ -1,10 +1,11 @@
-//! `sigwait`, `signalfd`, `ppoll` and kin: a thread that blocks all signals and asks for them where it likes must not be given ours.
+//! `sigwait`, `signalfd`, `ppoll` and kin: a thread that blocks all signals and asks for them where it likes
+//! must not be given ours.
 //!
-//! Our clocks' signals become pending like any other while a thread blocks them. A program that takes whatever signal comes
-//! (`sigwait` on a full set, a signalfd of all) would find one that it cannot know; one that waits with its signals open
-//! (`ppoll`, `sigsuspend`) would be woken by it. So: those that *ask* for signals skip ours, told by their origin as in the
-//! handler, and a wait that *opens* the mask leaves ours as they were. Such a thread uses no CPU time while it waits, so nothing
-//! is lost by that.
+//! Our clocks' signals become pending like any other while a thread blocks them. A program that takes
+//! whatever signal comes (`sigwait` on a full set, a signalfd of all) would find one that it cannot know; one
+//! that waits with its signals open (`ppoll`, `sigsuspend`) would be woken by it. So: those that *ask* for
+//! signals skip ours, told by their origin as in the handler, and a wait that *opens* the mask leaves ours as
+//! they were. Such a thread uses no CPU time while it waits, so nothing is lost by that.
 //!
 //! Signal safety: as the functions' own. Each calls the host's function, which is a point of cancellation still.
 
@@ -57,7 +58,7 @@ fn skipping(session: &Session, info: *mut Info, mut wait: impl FnMut(*mut Info) 
 }
 
 /// The thread's errno; 0 when it cannot be known.
-fn errno() -> i32 {
+pub(crate) fn errno() -> i32 {
     match real(Real::Errno) {
         0 => 0,
         // SAFETY: libc's __errno_location gives the address of the thread's errno.
@@ -192,7 +193,8 @@ pub unsafe extern "C" fn signalfd(fd: i32, set: *const u64, flags: i32) -> i32 {
     }
 }
 
-/// The mask to wait with: what the host asked for, and those of our signals that the thread blocks now. `None`: the host's own.
+/// The mask to wait with: what the host asked for, and those of our signals that the thread blocks now.
+/// `None`: the host's own.
 ///
 /// # Safety
 /// `mask` is null or a sigset_t.

@@ -7,7 +7,9 @@ use core::sync::atomic::Ordering;
 use pct_format::{State, answer};
 
 use crate::process::boot::{self, Boot};
-use crate::{process::births, process::file, process::session, process::threads, record::mark};
+use crate::{
+    process::file, process::life, process::passing, process::session, process::threads, record::mark,
+};
 
 /// What a library knows of the program that it is in.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +58,7 @@ pub unsafe fn on(host: &Host, options: *const u8) -> i32 {
     }
     (host.facts)();
     // Before the first clock, so that it tells of them.
-    births::begin_to_pass_by();
+    passing::begin_to_pass_by();
     let vector = (host.environment)();
     // SAFETY: by the caller's promise.
     let boot = unsafe {
@@ -94,7 +96,7 @@ pub unsafe fn on(host: &Host, options: *const u8) -> i32 {
 pub fn off() -> i32 {
     match session::current() {
         Some(session) if session.on.load(Ordering::Relaxed) => {
-            session::stop(session, State::Stopped);
+            life::stop(session, State::Stopped);
             0
         }
         _ => 1,
@@ -122,10 +124,8 @@ pub unsafe fn set_mark(name: *const u8) -> i32 {
 
 /// What the destructor does: the last anchor and the CPU times.
 pub fn end() {
-    if let Some(session) = session::current()
-        && session.on.load(Ordering::Relaxed)
-    {
-        session::close(session, State::Closed);
+    if let Some(session) = session::current() {
+        life::end(session, State::Closed);
     }
 }
 

@@ -19,10 +19,11 @@
 //! - [`pct_unwind`], a crate of its own: stacks by the objects' unwind data;
 //! - [`signal`]: [`signal::clock`] expires, [`signal::handler`] records a sample;
 //! - [`heap`]: samples of allocations, taken in wrappers and not in a handler;
+//! - [`waits`]: who waits for what, told by wrappers of locks;
 //! - [`process`]: start, threads, the housekeeper, exec and end: [`process::session`].
 //!
-//! Invariants: what a handler decides by is private memory, never the mapped file; a handler waits for nothing; every sample
-//! that was due is written or counted under a cause.
+//! Invariants: what a handler decides by is private memory, never the mapped file; a handler waits for
+//! nothing; every sample that was due is written or counted under a cause.
 #![cfg_attr(not(test), no_std)]
 
 pub mod api;
@@ -33,3 +34,4 @@ pub mod process;
 pub mod record;
 pub mod signal;
 pub mod sys;
+pub mod waits;

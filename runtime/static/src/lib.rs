@@ -1,9 +1,10 @@
 //! libpct.a: the sampler for programs that link it, static ones too. `include/pct.h` has its functions.
 //!
 //! Nothing of libc is wrapped: threads are found by the housekeeper, children of fork through `__register_atfork` or
-//! `pthread_atfork` if the program has it; programs executed are not followed. From the program's libc it takes `environ`
-//! and the memory routines that compilers expect. A constructor comes along with any of the functions, so that `PCT` in the
-//! environment is enough to be sampled; the note lets `pct attach` find them in a stripped program.
+//! `pthread_atfork` if the program has it; programs executed are not followed. From the program's libc it
+//! takes `environ` and the memory routines that compilers expect. A constructor comes along with any of the
+//! functions, so that `PCT` in the environment is enough to be sampled; the note lets `pct attach` find them
+//! in a stripped program.
 #![cfg_attr(panic = "abort", no_std)]
 #![allow(unreachable_pub, reason = "exported C functions are public to the host, not to Rust")]
 
@@ -16,7 +17,9 @@ use pct_sampler::api::{self, Host};
 use pct_sampler::heap::{self, said};
 use pct_sampler::process::options::On;
 use pct_sampler::sys::auxv::Auxv;
-use pct_sampler::{process::births, process::session, record::time, signal::numbers, sys::arch};
+use pct_sampler::{
+    process::life, process::passing, process::session, process::toggle, record::time, sys::arch,
+};
 
 pct_sampler::note!(on, off, stat);
 
@@ -96,7 +99,7 @@ fn prepare(_: *const *const u8) {
     if REGISTERED.swap(true, Ordering::Relaxed) {
         return;
     }
-    births::begin_to_pass_by();
+    passing::begin_to_pass_by();
     let child = in_child as extern "C" fn() as usize;
     // SAFETY: the words above; the functions' own shapes, and a handler that is never unloaded.
     unsafe {
@@ -108,12 +111,12 @@ fn prepare(_: *const *const u8) {
     }
     let options = &session::seed().options;
     if options.on == On::Signal {
-        numbers::listen(options.toggle);
+        toggle::listen(options.toggle);
     }
 }
 
 extern "C" fn in_child() {
-    session::start_in_child();
+    life::start_in_child();
 }
 
 fn entries() -> [u64; 4] {

@@ -5,15 +5,17 @@
 //!   for the recorder `log` (with and without stacks) and `counts`; and microseconds for a new draw of the period,
 //!   every few samples.
 //! - start: microseconds that the library adds to `true`, idle and active.
-//! - stacks: the same program at the bottom of 20 and 100 frames, at 1000 Hz: CPU with stacks over CPU with flat samples, and the
-//!   size of the file.
+//! - stacks: the same program at the bottom of 20 and 100 frames, at 1000 Hz: CPU with stacks over CPU with
+//!   flat samples, and the size of the file.
 //! - python: what Python's frames add to a sample, see [`python`].
 //! - rate: CPU seconds of a spinning program over the same program bare, by rate and clock, and the samples got.
-//! - empty: the same program with a perf event of the same rate and an empty handler of its own per thread, and with the library:
-//!   what of the cost is ours, and what the kernel's.
-//! - phase: programs in step with the clock, see [`phase`]; switches: threads that switch all the time, see [`switches`]. Both beside perf.
+//! - empty: the same program with a perf event of the same rate and an empty handler of its own per thread,
+//!   and with the library: what of the cost is ours, and what the kernel's.
+//! - phase: programs in step with the clock, see [`phase`]; switches: threads that switch all the time, see
+//!   [`switches`]. Both beside perf.
 //!
 //! Rounds are interleaved and medians printed, since the machine does other things too. PCT_BENCH_ROUNDS scales.
+//! PCT_BENCH_LIBRARY names a libpct.so to measure; else this tree's is built.
 
 mod phase;
 mod python;
@@ -42,7 +44,7 @@ fn main() {
         return;
     }
     let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
-    let library = build();
+    let library = std::env::var_os("PCT_BENCH_LIBRARY").map_or_else(build, PathBuf::from);
     if wants("handler") {
         handler(&library);
     }
@@ -94,7 +96,8 @@ fn myself(inside: &str) -> Command {
     command
 }
 
-// --- handler ----------------------------------------------------------------------------------------------------------
+// --- handler
+// ----------------------------------------------------------------------------------------------------------
 
 fn handler(library: &Path) {
     println!("handler: ns a signal beyond an empty handler in the same process, self-sent signals");
@@ -106,7 +109,8 @@ fn handler(library: &Path) {
             let mut command = myself("handler");
             // So it does by the pages that the library's file has in memory: each process gets a copy.
             let library = copy_of(library, folder.path());
-            // 1 Hz: nearly all signals are the self-sent ones. The log wraps, so that no page of the file is touched first.
+            // 1 Hz: nearly all signals are the self-sent ones. The log wraps, so that no page of the file is
+            // touched first.
             command.env("LD_PRELOAD", library);
             command
                 .env("PCT", format!("out={},clock=perf,hz=1,limit=512K,{options}", folder.path().display()));
@@ -157,6 +161,24 @@ fn inside_handler() {
     println!("{middle:.1} {with_draw:.1}");
 }
 
+/// CPU time of this process, in milliseconds.
+fn milliseconds() -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes the time into `now`.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut now) };
+    now.tv_sec * 1000 + now.tv_nsec / 1_000_000
+}
+
+/// Sends signals until the file, the regions, the unwind tables are made: the housekeeper comes with CPU time.
+fn warm_up() {
+    let end = milliseconds() + 800;
+    while milliseconds() < end {
+        for _ in 0..100 {
+            send(libc::SIGSTKFLT);
+        }
+    }
+}
+
 /// Nanoseconds that a self-sent signal takes beyond one with an empty handler, and what a new draw of the period adds.
 fn time_signals() -> (f64, f64) {
     const EMPTY: i32 = 50;
@@ -178,11 +200,7 @@ fn time_signals() -> (f64, f64) {
         }
         start.elapsed().as_nanos() as f64 / BATCH as f64
     };
-    // The file, the regions, the unwind tables are made first: the housekeeper comes with CPU time.
-    let warm = Instant::now();
-    while warm.elapsed().as_millis() < 800 {
-        time(libc::SIGSTKFLT);
-    }
+    warm_up();
     let mut difference = Vec::new();
     for _ in 0..50_000 {
         let (before, ours, after) = (time(EMPTY), time(libc::SIGSTKFLT), time(EMPTY));
@@ -195,7 +213,8 @@ fn time_signals() -> (f64, f64) {
     (middle, (with_draw - middle) * BATCH as f64)
 }
 
-// --- start ------------------------------------------------------------------------------------------------------------
+// --- start
+// ------------------------------------------------------------------------------------------------------------
 
 fn start(library: &Path) {
     println!("start: microseconds from spawn to wait of `true`, over bare");
@@ -241,7 +260,8 @@ fn start(library: &Path) {
     }
 }
 
-// --- stacks -----------------------------------------------------------------------------------------------------------
+// --- stacks
+// -----------------------------------------------------------------------------------------------------------
 
 /// Spins `PCT_BENCH_DEPTH` frames deep, coming up and going down again every 10 microseconds or so.
 fn inside_deep() {
@@ -289,7 +309,8 @@ fn stacks(library: &Path) {
     }
 }
 
-// --- rate -------------------------------------------------------------------------------------------------------------
+// --- rate
+// -------------------------------------------------------------------------------------------------------------
 
 /// A fixed amount of work, in one thread or several.
 fn inside_spin() {
@@ -322,7 +343,8 @@ fn empty_clock(hz: u64, sigtrap: bool) {
     attr[2] = 1_000_000_000 / hz;
     attr[5] = EXCLUDE_KERNEL_AND_HV | if sigtrap { 3 << 36 } else { 0 }; // remove_on_exec, sigtrap
     attr[6] = 1; // wakeup_events
-    // SAFETY: plain system calls on a descriptor of our own; the handler does nothing, with the sampler's flags and mask.
+    // SAFETY: plain system calls on a descriptor of our own; the handler does nothing, with the sampler's
+    // flags and mask.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = empty as *const () as usize;

@@ -1,5 +1,6 @@
-//! phase: programs that work in bursts of about one period. How far is the share of a function that works for a quarter of each burst
-//! from what the program itself says, in standard deviations of an ideal sampler; the same by perf record.
+//! phase: programs that work in bursts of about one period. How far is the share of a function that works for
+//! a quarter of each burst from what the program itself says, in standard deviations of an ideal sampler; the
+//! same by perf record.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -39,14 +40,15 @@ struct Truth {
 }
 
 impl Truth {
-    fn of(printed: &str) -> Option<Truth> {
+    fn parse(printed: &str) -> Option<Truth> {
         let mut words = printed.split_whitespace();
         let mut address = || u64::from_str_radix(words.next()?, 16).ok();
         let (quarter, rest) = (address()?, address()?);
         Some(Truth { quarter, rest, share: words.next()?.parse().ok()? })
     }
 
-    /// The shares of samples given as (address, weight). What lies in neither function (the clock that they read) is left out.
+    /// The shares of samples given as (address, weight). What lies in neither function (the clock that they
+    /// read) is left out.
     fn count(&self, samples: impl Iterator<Item = (u64, u64)>) -> Seen {
         /// Bytes of code that neither function exceeds.
         const LONGEST: u64 = 4096;
@@ -115,7 +117,7 @@ fn by_pct(library: &Path, hz: u64, us: u64, threads: u64) -> Option<(Truth, Seen
     let clock = std::env::var("PCT_BENCH_CLOCK").unwrap_or_else(|_| "auto".into());
     command.env("LD_PRELOAD", library);
     command.env("PCT", format!("out={},hz={hz},clock={clock},stack=none", folder.path().display()));
-    let truth = Truth::of(&String::from_utf8_lossy(&command.output().ok()?.stdout))?;
+    let truth = Truth::parse(&String::from_utf8_lossy(&command.output().ok()?.stdout))?;
     let path = std::fs::read_dir(folder.path()).ok()?.filter_map(Result::ok).next()?.path();
     let data = std::fs::read(path).ok()?;
     let file = File::parse(&data).ok()?;
@@ -132,7 +134,7 @@ fn by_perf(hz: u64, us: u64, threads: u64) -> Option<(Truth, Seen)> {
     command.args(["record", "-q", "-e", "task-clock:u", "-F", &hz.to_string(), "-o"]).arg(&data).arg("--");
     command.arg(bare.get_program());
     command.envs(bare.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let truth = Truth::of(&String::from_utf8_lossy(&command.stderr(Stdio::null()).output().ok()?.stdout))?;
+    let truth = Truth::parse(&String::from_utf8_lossy(&command.stderr(Stdio::null()).output().ok()?.stdout))?;
     let script = Command::new("perf").args(["script", "-F", "ip", "-i"]).arg(&data).output().ok()?;
     let text = String::from_utf8_lossy(&script.stdout).into_owned();
     let pcs = text

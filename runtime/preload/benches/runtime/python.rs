@@ -1,8 +1,11 @@
-//! python: what the frames of CPython add to a sample, 10, 23 and 100 of them deep; each version that pyenv has built as a library.
+//! python: what the frames of CPython add to a sample, 10, 23 and 100 of them deep; each version that pyenv
+//! has built as a library.
 //!
-//! The same program with `python=on` and `python=off`: this program embeds the interpreter and calls itself back from the bottom
-//! of a Python stack of 40 functions in turn, so both have the same native stack. Nanoseconds by self-sent signals as in `handler`;
-//! on a machine with other work to do the least round says more than the median.
+//! The same program with `python=on` and `python=off`: this program embeds the interpreter and calls itself
+//! back from the bottom of a Python stack of 40 functions in turn, so both have the same native stack.
+//! Nanoseconds by self-sent signals as in `handler`; on a machine with other work to do the least round says
+//! more than the median. Beside them the library's instructions and system calls, counted by single steps: the same on
+//! every machine, whatever else it does. With PCT_BENCH_ROUNDS=0 they are all that is measured.
 
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -10,21 +13,23 @@ use std::process::Command;
 
 use pct_kit::median;
 
-use crate::{copy_of, myself, rounds, time_signals};
+use crate::{copy_of, milliseconds, myself, rounds, send, time_signals};
 
 const DEPTHS: [usize; 3] = [10, 23, 100];
+
 pub(crate) fn table(library: &Path) {
     println!(
         "python: what Python's frames add to a sample, median and least of the rounds, by self-sent signals"
     );
     println!(
-        "  {:8} {:>7} {:>9} {:>13} {:>20}",
-        "version", "frames", "added", "least round", "without Python"
+        "  {:8} {:>7} {:>9} {:>13} {:>20} {:>13} {:>13}",
+        "version", "frames", "added", "least round", "without Python", "instructions", "system calls"
     );
     for home in versions() {
         for depth in DEPTHS {
             let (mut added, mut without) = (Vec::new(), Vec::new());
-            for _ in 0..rounds(4) {
+            let timed = if pct_kit::asked("PCT_BENCH_ROUNDS", 1.0) > 0.0 { rounds(4) } else { 0 };
+            for _ in 0..timed {
                 // There and back: what drifts cancels.
                 let [off, on, on_again, off_again] =
                     ["off", "on", "on", "off"].map(|python| nanoseconds(library, &home, depth, python));
@@ -37,10 +42,14 @@ pub(crate) fn table(library: &Path) {
             }
             let version = home.file_name().unwrap_or_default().to_string_lossy();
             let least = added.iter().copied().fold(f64::NAN, f64::min);
+            let [(steps, calls), (steps_off, calls_off)] =
+                ["on", "off"].map(|python| steps(library, &home, depth, python));
             println!(
-                "  {version:8} {depth:>7} {:6.0} ns {least:10.0} ns {:17.0} ns",
+                "  {version:8} {depth:>7} {:6.0} ns {least:10.0} ns {:17.0} ns {:13.0} {:13.0}",
                 median(added),
-                median(without)
+                median(without),
+                steps - steps_off,
+                calls - calls_off
             );
         }
     }
@@ -101,9 +110,82 @@ fn nanoseconds(library: &Path, home: &Path, depth: usize, python: &str) -> Optio
     number
 }
 
+/// The library's instructions and system calls for the first signal of a stack that is known.
+fn steps(library: &Path, home: &Path, depth: usize, python: &str) -> (f64, f64) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = command(library, folder.path(), home, depth, python);
+    let mut child = command.env("PCT_BENCH_COUNTED", "1").spawn().expect("it runs");
+    let pid = child.id().cast_signed();
+    // SAFETY: requests about a child of our own that has asked to be traced; they write into `regs` alone.
+    let counted = unsafe {
+        let mut status = 0;
+        let mut library = 0..0;
+        let (mut steps, mut calls, mut signals) = (0.0, 0.0, 0);
+        loop {
+            if libc::waitpid(pid, &raw mut status, 0) != pid || !libc::WIFSTOPPED(status) {
+                break;
+            }
+            let signal = match libc::WSTOPSIG(status) {
+                libc::SIGTRAP => 0,
+                libc::SIGSTOP => {
+                    library = code_of(pid, "libpct.so");
+                    0
+                }
+                signal => {
+                    signals += 1;
+                    signal
+                }
+            };
+            let mut regs: libc::user_regs_struct = std::mem::zeroed();
+            libc::ptrace(libc::PTRACE_GETREGS, pid, 0, &raw mut regs);
+            if library.contains(&regs.rip) && signals == 1 {
+                steps += 1.0;
+                let code = libc::ptrace(libc::PTRACE_PEEKTEXT, pid, regs.rip, 0);
+                // The instruction `syscall`.
+                calls += if code & 0xffff == 0x050f { 1.0 } else { 0.0 };
+            }
+            // Until it is warm it runs; signals of that time are its own.
+            let request = if library.is_empty() { libc::PTRACE_CONT } else { libc::PTRACE_SINGLESTEP };
+            libc::ptrace(request, pid, 0, signal);
+        }
+        (steps, calls)
+    };
+    // What it was is known by `waitpid`.
+    let _ = child.wait();
+    counted
+}
+
+/// Where the code of an object lies in a process.
+fn code_of(pid: i32, name: &str) -> std::ops::Range<u64> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let line = maps.lines().find(|line| line.ends_with(name) && line.contains(" r-xp "));
+    let (first, end) = line.and_then(|line| line.split(' ').next()?.split_once('-')).unwrap_or(("0", "0"));
+    let number = |text| u64::from_str_radix(text, 16).unwrap_or(0);
+    number(first)..number(end)
+}
+
 /// At the bottom of the Python stack.
 extern "C" fn bottom() {
-    println!("{:.1}", time_signals().0);
+    if std::env::var_os("PCT_BENCH_COUNTED").is_none() {
+        println!("{:.1}", time_signals().0);
+        return;
+    }
+    // All from one place: the stack that is counted is known then.
+    let end = milliseconds() + 800;
+    let mut is_counted = false;
+    while !is_counted {
+        is_counted = milliseconds() > end;
+        if is_counted {
+            // SAFETY: this process asks to be traced, and stops.
+            unsafe {
+                libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
+                libc::raise(libc::SIGSTOP);
+            }
+        }
+        send(libc::SIGSTKFLT);
+    }
+    // SAFETY: it ends.
+    unsafe { libc::_exit(0) }
 }
 
 /// The program: embeds the interpreter and goes down.

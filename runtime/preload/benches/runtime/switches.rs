@@ -1,5 +1,5 @@
-//! switches: two threads on one CPU that hand each other a byte. CPU time over the bare program's, by pct and by perf record, and how
-//! much of it is in the recording.
+//! switches: two threads on one CPU that hand each other a byte. CPU time over the bare program's, by pct and
+//! by perf record, and how much of it is in the recording.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -66,14 +66,14 @@ pub(crate) fn inside() {
     };
     let hand_on = move |from: i32, to: i32| {
         let mut byte = 0u8;
-        // SAFETY: one byte of ours.
+        // SAFETY: `byte` has room for the one byte that is read.
         unsafe {
             libc::read(from, (&raw mut byte).cast(), 1) == 1
                 && libc::write(to, (&raw const byte).cast(), 1) == 1
         }
     };
     let other = std::thread::spawn(move || (0..bytes).all(|_| hand_on(there[0], back[1])));
-    // SAFETY: one byte of ours.
+    // SAFETY: the buffer holds the one byte that is written.
     unsafe { libc::write(there[1], [0u8].as_ptr().cast(), 1) };
     assert!((1..bytes).all(|_| hand_on(back[0], there[1])));
     assert!(other.join().expect("it ends"));

@@ -6,58 +6,25 @@
 //!           else: request -> decide, call the host's, finish               else: freed, then jump
 //! ```
 //!
-//! What the compiler would make of it in Rust has frames; these have none, and unwind data by hand. A function is in [`TABLE`]
-//! by its number; [`REALS`] has the host's function of each, [`TARGETS`] where the exported one jumps to.
+//! What the compiler would make of it in Rust has frames; these have none, and unwind data by hand. A
+//! function is in [`TABLE`] by its number; [`REALS`] has the host's function of each, [`TARGETS`] where the
+//! exported one jumps to.
 
 use core::arch::naked_asm;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::AtomicPtr;
 
 use pct_sampler::heap::{countdown, tags};
 
-use super::{UNCOUNTED, decide, finish, freed, start};
-
-/// Which argument says how much is requested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// The first one.
-    SizeFirst,
-    /// The second one.
-    SizeSecond,
-    /// The third one, and the block comes by the first one: posix_memalign.
-    SizeThird,
-    /// The product of both: calloc.
-    Product,
-    /// The second one; the first one is the block before: realloc.
-    Moves,
-    /// Nothing: the first one is a block that goes.
-    Frees,
-    /// Python's own allocator, where a context comes before the arguments: malloc.
-    ObjectSize,
-    /// The same: calloc.
-    ObjectProduct,
-    /// The same: realloc.
-    ObjectMoves,
-}
-
-/// A function that is wrapped.
-pub(crate) struct Row {
-    pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
-    /// What may be called instead where the host has no such function; empty = nothing.
-    pub(crate) instead: &'static str,
-    /// Code that counts.
-    pub(crate) counted: unsafe extern "C" fn(),
-}
-
-pub(crate) const ROWS: usize = 33;
-
-type Code = AtomicPtr<()>;
+use super::call::{self, Call, UNCOUNTED, freed};
+use super::hosts;
+use super::wrapped::{Code, Kind, ROWS, Row, Wrapped};
 
 const fn code(function: unsafe extern "C" fn()) -> Code {
     AtomicPtr::new(function as *const () as *mut ())
 }
 
-/// Code for a request that ran its countdown out (`which` in eax, the bytes in rcx), or that was not counted (bit 32 of rax).
+/// Code for a request that ran its countdown out (`which` in eax, the bytes in rcx), or that was not counted
+/// (bit 32 of rax).
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn request() {
     naked_asm!(
@@ -162,14 +129,8 @@ unsafe extern "C" fn first_call() {
         "pop rdi", ".cfi_adjust_cfa_offset -8",
         "jmp rax",
         ".cfi_endproc",
-        find = sym start::first_call,
+        find = sym find,
     )
-}
-
-/// What stands for a function that gives memory where the host has none.
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn no_memory() {
-    naked_asm!("xor eax, eax", "ret")
 }
 
 /// Counts a request whose size the given instructions put into rcx.
@@ -358,15 +319,15 @@ macro_rules! functions {
         )*
 
         /// All functions, by their numbers.
-        pub(crate) static TABLE: [Row; ROWS] = [$(
+        static TABLE: [Row; ROWS] = [$(
             Row { name: stringify!($name), kind: Kind::$kind, instead: $instead, counted: $name::counted },
         )*];
 
         /// The host's functions; before they were found, code that finds them.
-        pub(crate) static REALS: [Code; ROWS] = [$(code($name::first),)*];
+        static REALS: [Code; ROWS] = [$(code($name::first),)*];
 
         /// Where the exported functions jump to: what counts, or the host's.
-        pub(crate) static TARGETS: [Code; ROWS] = [$(code($name::first),)*];
+        static TARGETS: [Code; ROWS] = [$(code($name::first),)*];
     };
 }
 
@@ -406,16 +367,20 @@ functions! {
     32 chosen _ZdaPvSt11align_val_tRKSt9nothrow_t Frees "_ZdlPv",
 }
 
-/// Sets where an exported function jumps to.
-pub(crate) fn set_target(which: usize, to: usize) {
-    if let Some(target) = TARGETS.get(which) {
-        target.store(to as *mut (), Ordering::Relaxed);
-    }
+/// The tables of all functions.
+pub(super) static WRAPPED: Wrapped = Wrapped { rows: &TABLE, hosts: &REALS, targets: &TARGETS };
+
+/// Before the host's function, see [`call::decide`].
+extern "C" fn decide(call: &mut Call) -> usize {
+    call::decide(call, &WRAPPED)
 }
 
-/// Sets the host's function.
-pub(crate) fn set_real(which: usize, to: usize) {
-    if let Some(real) = REALS.get(which) {
-        real.store(to as *mut (), Ordering::Relaxed);
-    }
+/// After the host's function, see [`call::finish`].
+extern "C" fn finish(call: &Call) {
+    call::finish(call, &WRAPPED);
+}
+
+/// A function is called for the first time, see [`hosts::first_call`].
+extern "C" fn find(which: usize) -> usize {
+    hosts::first_call(which, &WRAPPED)
 }

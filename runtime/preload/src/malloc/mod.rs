@@ -1,182 +1,27 @@
 //! Allocations are sampled: the functions that give and take memory, wrapped.
 //!
-//! A wrapper lowers the thread's countdown by the bytes requested and jumps to the host's function ([`entry`]); it leaves no
-//! frame. Only when the countdown has run out, or the tag of an address is set, Rust code runs: [`decide`] before the host's
-//! function, [`finish`] after it, [`freed`] before a free. While the host's function runs no Rust frame is on the stack, so what
-//! it throws passes.
+//! A wrapper lowers the thread's countdown by the bytes requested and jumps to the host's function
+//! ([`entry`]); it leaves no frame. Only when the countdown has run out, or the tag of an address is set,
+//! Rust code runs: [`call::decide`] before the host's function, [`call::finish`] after it, [`call::freed`]
+//! before a free. While the host's function runs no Rust frame is on the stack, so what it throws passes.
 //!
-//! Each function is forwarded to *the same* function of the next object that has it: blocks of two allocators never mix. A
-//! function that only calls another one that is wrapped too (libstdc++'s `operator new` calls `malloc`) is passed on uncounted:
-//! the innermost call counts.
+//! Each function is forwarded to *the same* function of the next object that has it: blocks of two allocators
+//! never mix. A function that only calls another one that is wrapped too (libstdc++'s `operator new` calls
+//! `malloc`) is passed on uncounted: the innermost call counts.
 //!
 //! Python's objects do not come from malloc: [`python`] stands in front of their allocator.
 //!
-//! Before the constructor has run a call finds the host's function by itself and is not counted; the loader makes such calls.
+//! Before the constructor has run a call finds the host's function by itself and is not counted; the loader
+//! makes such calls.
 
-pub(crate) mod entry;
+mod call;
+mod entry;
+mod hosts;
+mod objects;
 mod python;
 mod said;
 mod start;
+mod wrapped;
 
-use core::sync::atomic::Ordering;
-
-use pct_format::heap::entry_flag;
-use pct_sampler::heap::{self, Moving, countdown, tags};
-use pct_sampler::sys::arch::Regs;
-
-use entry::{Kind, REALS, TABLE};
 pub(crate) use python::tell_at_end;
 pub(crate) use start::{prepare, tell};
-
-/// What [`entry`]'s code keeps of a call on the stack. Its registers stand as the kernel's context has them, so that the walker
-/// of stacks reads them there.
-#[repr(C)]
-pub(crate) struct Call {
-    /// r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip; then what the kernel's context has behind them, as zeros.
-    registers: [u64; 24],
-    /// Bytes that the countdown is lowered by. After [`decide`]: what the countdown then was.
-    counted: u64,
-    /// Number of the function in [`TABLE`], or one of [`python`]'s; [`UNCOUNTED`] is set when the countdown was not lowered yet.
-    which: u64,
-    /// Not 0: [`finish`] wants to know the result. 1: nothing is sampled; else the sample's shift + 2.
-    token: u64,
-    /// A block that is being reallocated, if `is_moving`.
-    moving_place: u64,
-    is_moving: u64,
-}
-
-/// See [`Call::which`].
-pub(crate) const UNCOUNTED: u64 = 1 << 32;
-
-const _: () = assert!(size_of::<Call>() == 29 * 8, "entry's code makes room for it");
-
-mod register {
-    pub(super) const RDI: usize = 8;
-    pub(super) const RSI: usize = 9;
-    pub(super) const RDX: usize = 12;
-    pub(super) const RAX: usize = 13;
-    pub(super) const RIP: usize = 16;
-}
-
-impl Call {
-    fn which(&self) -> usize {
-        (self.which & 0xffff_ffff) as usize
-    }
-
-    fn kind(&self) -> Kind {
-        match self.which() {
-            python::MALLOC => Kind::ObjectSize,
-            python::CALLOC => Kind::ObjectProduct,
-            python::REALLOC => Kind::ObjectMoves,
-            which => TABLE.get(which).map_or(Kind::Frees, |row| row.kind),
-        }
-    }
-
-    fn is_object(&self) -> bool {
-        matches!(self.kind(), Kind::ObjectSize | Kind::ObjectProduct | Kind::ObjectMoves)
-    }
-
-    /// The block that is reallocated.
-    fn moved(&self) -> Option<u64> {
-        match self.kind() {
-            Kind::Moves => Some(self.argument(register::RDI)),
-            Kind::ObjectMoves => Some(self.argument(register::RSI)),
-            _ => None,
-        }
-    }
-
-    /// The host's function. One that is given a context finds its own in the register for it.
-    fn host(&mut self) -> usize {
-        if !self.is_object() {
-            return REALS.get(self.which()).map_or(0, |real| real.load(Ordering::Relaxed) as usize);
-        }
-        let Some((function, context)) = python::before(self.which(), self.argument(register::RDI)) else {
-            return entry::no_memory as unsafe extern "C" fn() as usize;
-        };
-        if let Some(place) = self.registers.get_mut(register::RDI) {
-            *place = context;
-        }
-        function
-    }
-
-    fn argument(&self, at: usize) -> u64 {
-        self.registers.get(at).copied().unwrap_or(0)
-    }
-
-    /// Bytes requested.
-    fn size(&self) -> u64 {
-        let [rdi, rsi, rdx] = [register::RDI, register::RSI, register::RDX].map(|at| self.argument(at));
-        match self.kind() {
-            Kind::SizeFirst => rdi,
-            Kind::SizeSecond | Kind::Moves | Kind::ObjectSize => rsi,
-            Kind::SizeThird | Kind::ObjectMoves => rdx,
-            Kind::Product => rdi.wrapping_mul(rsi),
-            Kind::ObjectProduct => rsi.wrapping_mul(rdx),
-            Kind::Frees => 0,
-        }
-    }
-
-    /// The block that came of it; `None`: it failed.
-    fn block(&self) -> Option<u64> {
-        let result = self.argument(register::RAX);
-        let address = match self.kind() {
-            Kind::SizeThird if result & 0xffff_ffff == 0 => {
-                // SAFETY: posix_memalign has just written there.
-                unsafe { (self.argument(register::RDI) as *const u64).read() }
-            }
-            Kind::SizeThird => 0,
-            _ => result,
-        };
-        (address != 0).then_some(address)
-    }
-}
-
-/// Before the host's function: whether this request is a sample, and whether a sampled block is reallocated. Gives the address of
-/// the host's function.
-pub(crate) extern "C" fn decide(call: &mut Call) -> usize {
-    let subtracted = call.which & UNCOUNTED == 0;
-    call.token = match heap::due(call.counted, subtracted) {
-        Some(shift) => u64::from(shift) + 2,
-        None => 0,
-    };
-    call.is_moving = 0;
-    call.counted = countdown::left();
-    if let Some(address) = call.moved()
-        && tags::ALL.any(address)
-        && let Some(moving) = heap::begin_move(address)
-    {
-        call.moving_place = moving.place;
-        call.is_moving = 1;
-        call.token = call.token.max(1);
-    }
-    call.host()
-}
-
-/// After the host's function.
-pub(crate) extern "C" fn finish(call: &Call) {
-    let block = call.block();
-    if call.is_moving != 0 {
-        let moving = Moving { place: call.moving_place, address: call.moved().unwrap_or(0) };
-        // glibc frees the block when it is to have no bytes, and gives no other.
-        heap::end_move(&moving, block.is_some() || call.size() == 0);
-    }
-    // A request for an object that went on to malloc was counted there.
-    if call.is_object() && countdown::left() != call.counted {
-        return;
-    }
-    if let (Some(shift), Some(address)) = (call.token.checked_sub(2), block) {
-        let registers = (&raw const *call) as u64;
-        let place = call.argument(register::RIP);
-        // The walker takes the kernel's context, in which the registers stand 40 bytes behind the start.
-        let regs = Regs { pc: place, context: registers.wrapping_sub(40) };
-        let flags = if call.is_object() { entry_flag::OBJECT } else { 0 };
-        heap::record(address, call.size(), shift as u32, flags, regs, place.wrapping_add(1));
-    }
-}
-
-/// Before the host's function frees a block whose tag is set.
-pub(crate) extern "C" fn freed(address: u64) {
-    if address != 0 {
-        heap::free(address);
-    }
-}

@@ -1,18 +1,18 @@
 //! Python's own allocator: objects of up to 512 bytes, which never reach malloc.
 //!
-//! CPython lets a program replace the allocators of two domains, `mem` and `obj`, by tables of functions that are given a
-//! context. Ours stand in front of the ones that it had, which are the context:
+//! CPython lets a program replace the allocators of two domains, `mem` and `obj`, by tables of functions that
+//! are given a context. Ours stand in front of the ones that it had, which are the context:
 //!
 //! ```text
 //! PyObject_Malloc -> the domain's table -> ours (countdown, tag) -> what was in the table before -> pymalloc
 //!                                                                                \-> malloc, where it is counted
 //! ```
 //!
-//! What pymalloc does not serve it asks malloc for, which is wrapped too. A request must count once. Larger ones are passed on
-//! at once. Of the others a sample is dropped if the thread's countdown was lowered behind us: then malloc has counted the
-//! request. What is left of the countdown after a dropped sample, or after two subtractions without a sample, is distributed as
-//! a fresh draw is; so neither shows in the estimates. (Where threads share words a realloc that shrinks a large block to less
-//! than 512 bytes counts twice.)
+//! What pymalloc does not serve it asks malloc for, which is wrapped too. A request must count once. Larger
+//! ones are passed on at once. Of the others a sample is dropped if the thread's countdown was lowered behind
+//! us: then malloc has counted the request. What is left of the countdown after a dropped sample, or after
+//! two subtractions without a sample, is distributed as a fresh draw is; so neither shows in the estimates.
+//! (Where threads share words a realloc that shrinks a large block to less than 512 bytes counts twice.)
 //!
 //! The tables are replaced before the interpreter is initialised, when it has no thread yet. What it sets itself later
 //! (`PYTHONMALLOC`, `-X dev`) takes ours away; [`tell_at_end`] looks whether that was so.
@@ -21,44 +21,13 @@ use core::arch::naked_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use pct_sampler::heap::{countdown, tags};
-use pct_sampler::process::{file, session};
+use pct_sampler::process::{report, session};
 
-use super::entry::{ROWS, request};
-use super::{UNCOUNTED, freed};
+use super::call::{UNCOUNTED, freed};
+use super::entry::request;
+use super::objects::{Allocator, BEFORE, CALLOC, MALLOC, REALLOC, Words};
 use crate::host::definer;
 
-/// The functions of a domain, as CPython's `PyMemAllocatorEx` has them.
-#[repr(C)]
-struct Allocator {
-    context: AtomicUsize,
-    malloc: AtomicUsize,
-    calloc: AtomicUsize,
-    realloc: AtomicUsize,
-    free: AtomicUsize,
-}
-
-/// The same as plain words, for calls.
-type Words = [usize; 5];
-
-impl Allocator {
-    const fn none() -> Allocator {
-        Allocator { context: zero(), malloc: zero(), calloc: zero(), realloc: zero(), free: zero() }
-    }
-
-    fn set(&self, words: Words) {
-        let places = [&self.context, &self.malloc, &self.calloc, &self.realloc, &self.free];
-        for (place, word) in places.into_iter().zip(words) {
-            place.store(word, Ordering::Relaxed);
-        }
-    }
-}
-
-const fn zero() -> AtomicUsize {
-    AtomicUsize::new(0)
-}
-
-/// What the domains had before us: `mem`, `obj`. Their addresses are the contexts of our functions.
-static BEFORE: [Allocator; 2] = [const { Allocator::none() }; 2];
 /// The interpreter's function that tells a domain's table, once ours stand there; 0 = they do not.
 static GET: AtomicUsize = AtomicUsize::new(0);
 
@@ -69,15 +38,11 @@ const DOMAINS: [i32; 2] = [1, 2];
 /// Largest request that pymalloc serves.
 const LARGEST: u64 = 512;
 
-/// Numbers of our functions, behind those of the table of exported ones.
-pub(super) const MALLOC: usize = ROWS;
-pub(super) const CALLOC: usize = ROWS + 1;
-pub(super) const REALLOC: usize = ROWS + 2;
-
 type Getter = unsafe extern "C" fn(i32, *mut Words);
 type Setter = unsafe extern "C" fn(i32, *const Words);
 
-/// By the constructor: puts ours in front, if the process has an interpreter that is not initialised yet. True: they stand there.
+/// By the constructor: puts ours in front, if the process has an interpreter that is not initialised yet.
+/// True: they stand there.
 pub(super) fn install() -> bool {
     let found = |name: &[u8]| definer(name, false).map(|found| found.address);
     let Some((get, set)) = found(b"PyMem_GetAllocator").zip(found(b"PyMem_SetAllocator")) else {
@@ -124,36 +89,27 @@ fn table(get: Getter, domain: i32) -> Words {
     words
 }
 
-/// At exit: says so if the interpreter has taken ours away meanwhile, unless malloc serves its objects since then.
+/// At exit: says so if the interpreter has taken ours away meanwhile, unless malloc serves its objects since
+/// then, or if there is an interpreter whose allocator could not be wrapped.
 pub(crate) fn tell_at_end() {
-    let get = GET.load(Ordering::Relaxed);
-    // An interpreter that is not loaded any more is not asked.
-    let is_there =
-        get != 0 && definer(b"PyMem_GetAllocator", false).is_some_and(|found| found.address == get);
-    if !is_there || session::current().is_none() {
+    if session::current().is_none() || session::seed().options.alloc == 0 {
         return;
     }
-    // SAFETY: the interpreter's function, which is still loaded.
-    let getter = unsafe { core::mem::transmute::<usize, Getter>(get) };
+    // An interpreter that is not loaded any more is not asked.
+    let Some(found) = definer(b"PyMem_GetAllocator", false) else { return };
+    // SAFETY: the interpreter's function of this name, which is still loaded.
+    let getter = unsafe { core::mem::transmute::<usize, Getter>(found.address) };
     let [_, objects] = &BEFORE;
     let now = table(getter, DOMAINS[1]);
-    if now != ours(objects) && now[1] != table(getter, RAW)[1] {
-        file::report(
-            b"--alloc: Python replaced its allocator of objects (PYTHONMALLOC, -X dev), so objects of up to 512 bytes were not seen",
-        );
+    if now[1] == table(getter, RAW)[1] || now == ours(objects) {
+        return;
     }
-}
-
-/// The function before us for a request by number, and its context. `context` is what our function was given.
-pub(super) fn before(which: usize, context: u64) -> Option<(usize, u64)> {
-    let allocator = BEFORE.iter().find(|before| &raw const **before as u64 == context)?;
-    let function = match which {
-        MALLOC => &allocator.malloc,
-        CALLOC => &allocator.calloc,
-        REALLOC => &allocator.realloc,
-        _ => return None,
-    };
-    Some((function.load(Ordering::Relaxed), allocator.context.load(Ordering::Relaxed) as u64))
+    let was_replaced = GET.load(Ordering::Relaxed) == found.address;
+    report::report(if was_replaced {
+        b"--alloc: Python replaced its allocator of objects (PYTHONMALLOC, -X dev), so objects of up to 512 bytes were not seen"
+    } else {
+        b"--alloc: Python's allocator could not be wrapped (libpython was loaded by dlopen, or initialised already), so objects of up to 512 bytes were not seen"
+    });
 }
 
 /// Counts the bytes in rcx, then calls the function of the context (rdi) at an offset of its table.

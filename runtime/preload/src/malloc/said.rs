@@ -1,5 +1,5 @@
-//! `pct.h` about memory: blocks that the program tells of itself. Only libpct-alloc.so has these functions, so a weak reference to
-//! them is null in a program whose allocations are not sampled.
+//! `pct.h` about memory: blocks that the program tells of itself. Only libpct-alloc.so has these functions,
+//! so a weak reference to them is null in a program whose allocations are not sampled.
 
 use pct_sampler::api;
 use pct_sampler::heap::said;

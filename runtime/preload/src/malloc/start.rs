@@ -1,42 +1,26 @@
 //! What the wrappers need before they count: the host's functions, a place for countdowns, and who serves malloc.
-//!
-//! A function counts only if the object that defines it also defines `malloc`: then it serves the request by itself. One of
-//! another object (libstdc++'s `operator new`) calls `malloc` through the loader's tables, where it is counted; so do some of
-//! musl's own, and glibc's `reallocarray`.
-
-use core::sync::atomic::{AtomicU8, Ordering};
 
 use pct_format::heap::{AllocServer, source};
 use pct_sampler::heap::{self, Facts, countdown};
-use pct_sampler::process::{file, session};
+use pct_sampler::process::{report, session};
 
-use super::entry::{self, ROWS, TABLE};
-use super::python;
-use crate::host::{self, Definer, definer};
+use super::entry::WRAPPED;
+use super::wrapped::ROWS;
+use super::{hosts, python};
+use crate::host::{self, definer};
 
-/// What becomes of calls: not known yet.
-const UNKNOWN: u8 = 0;
-/// They are passed on.
-const PASS: u8 = 1;
-/// They are counted.
-const COUNT: u8 = 2;
-
-static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
-
-/// Functions of musl that call another one of its own through the loader's tables.
-const MUSL_CALLS_OTHERS: &[&str] = &["calloc", "memalign", "posix_memalign", "valloc", "reallocarray"];
-
-/// By the constructor, before it looks at the options: when sampling starts, all must be known. Without `PCT` nothing is.
+/// By the constructor, before it looks at the options: when sampling starts, all must be known. Without `PCT`
+/// nothing is.
 pub(crate) fn prepare(options: Option<&[u8]>) {
     let asked = |text: &[u8]| text.split(|byte| *byte == b',').any(|item| item.starts_with(b"alloc="));
     if !options.is_some_and(asked) {
-        MODE.store(PASS, Ordering::Relaxed);
+        hosts::set_counting(false);
         return;
     }
     find_slots();
-    MODE.store(COUNT, Ordering::Relaxed);
+    hosts::set_counting(true);
     for which in 0..ROWS {
-        find(which);
+        hosts::find(which, &WRAPPED);
     }
     let mut facts = facts();
     if python::install() {
@@ -51,10 +35,10 @@ pub(crate) fn tell() {
         return;
     }
     match heap::facts().server {
-        AllocServer::Program => file::report(
+        AllocServer::Program => report::report(
             b"--alloc: the program has an allocator of its own (it defines malloc), so its allocations are not seen",
         ),
-        AllocServer::Before => file::report(
+        AllocServer::Before => report::report(
             b"--alloc: malloc is served by a library that is preloaded before pct's, so allocations are not seen",
         ),
         _ => {}
@@ -70,58 +54,13 @@ fn facts() -> Facts {
         return Facts { server, path: first.path, sources: source::API };
     }
     let Some(next) = definer(b"malloc", true) else { return not_known };
-    let is_libc = is_c_library(&next);
+    let is_libc = hosts::is_c_library(&next);
     let server = if is_libc { AllocServer::CLibrary } else { AllocServer::Library };
     Facts { server, path: next.path, sources: source::MALLOC | source::NEW | source::API }
 }
 
-fn is_c_library(object: &Definer) -> bool {
-    definer(b"__libc_start_main", true).is_some_and(|libc| libc.dynamic == object.dynamic)
-}
-
-fn is_glibc(object: &Definer) -> bool {
-    definer(b"gnu_get_libc_version", true).is_some_and(|libc| libc.dynamic == object.dynamic)
-}
-
-/// For a first call: finds the host's function, and gives its address.
-pub(super) extern "C" fn first_call(which: usize) -> usize {
-    if MODE.load(Ordering::Relaxed) == UNKNOWN {
-        heap::note_early_call();
-    }
-    find(which)
-}
-
-/// Finds the host's function, and decides whether calls of it are counted. Two threads at once find the same.
-fn find(which: usize) -> usize {
-    let missing = entry::no_memory as unsafe extern "C" fn() as usize;
-    let Some(row) = TABLE.get(which) else { return missing };
-    let name = row.name.as_bytes();
-    let found = definer(name, true)
-        .or_else(|| if row.instead.is_empty() { None } else { definer(row.instead.as_bytes(), true) });
-    let real = found.map_or(missing, |found| found.address);
-    let mode = MODE.load(Ordering::Relaxed);
-    if found.is_none() || mode == UNKNOWN {
-        // Looked for again at the next call: a library that has it may be loaded then.
-        return real;
-    }
-    entry::set_real(which, real);
-    let counts = mode == COUNT && found.is_some_and(|found| serves_by_itself(name, &found));
-    entry::set_target(which, if counts { row.counted as usize } else { real });
-    real
-}
-
-fn serves_by_itself(name: &[u8], found: &Definer) -> bool {
-    let Some(malloc) = definer(b"malloc", true).filter(|malloc| malloc.dynamic == found.dynamic) else {
-        return false;
-    };
-    if is_glibc(&malloc) {
-        name != b"reallocarray"
-    } else {
-        !is_c_library(&malloc) || !MUSL_CALLS_OTHERS.iter().any(|other| other.as_bytes() == name)
-    }
-}
-
-/// Takes two keys and finds where threads have their slots. Only of glibc, whose control block is known to be long enough.
+/// Takes two keys and finds where threads have their slots. Only of glibc, whose control block is known to be
+/// long enough.
 fn find_slots() {
     let function = |name: &[u8]| definer(name, true).map_or(0, |found| found.address);
     let create = function(b"pthread_key_create");
@@ -147,8 +86,8 @@ fn find_slots() {
     }
 }
 
-/// Octets of a thread's control block that are looked through: it has 2,304, of which the slots of the first 32 keys begin at 784
-/// (glibc 2.36).
+/// Octets of a thread's control block that are looked through: it has 2,304, of which the slots of the first
+/// 32 keys begin at 784 (glibc 2.36).
 const BLOCK: core::ops::Range<usize> = 512..1536;
 
 /// Where the value goes that `set` gives to a key: the one word that follows two different values.
@@ -158,15 +97,15 @@ fn slot_of(set: impl Fn(usize) -> bool) -> Option<usize> {
     if !set(COOKIES[0]) {
         return None;
     }
-    let first = places.find(|at| word(*at) == COOKIES[0])?;
-    if places.any(|at| word(at) == COOKIES[0]) || !set(COOKIES[1]) {
+    let first = places.find(|at| control_word(*at) == COOKIES[0])?;
+    if places.any(|at| control_word(at) == COOKIES[0]) || !set(COOKIES[1]) {
         return None;
     }
-    (word(first) == COOKIES[1]).then_some(first)
+    (control_word(first) == COOKIES[1]).then_some(first)
 }
 
 /// A word of this thread's control block.
-fn word(at: usize) -> usize {
+fn control_word(at: usize) -> usize {
     let word;
     // SAFETY: within the control block, see `BLOCK`.
     unsafe {

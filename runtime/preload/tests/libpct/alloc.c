@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -77,6 +79,23 @@ static void *use_sites(void *argument) {
       free(block);
   }
   return 0;
+}
+
+// One site requests and frees without end, another one requests a block in 100 of that and keeps it.
+static void leak_beside_a_busy_site(void) {
+  enum { BUSY, LEAK, BYTES = 64 };
+  for (int i = 0; i < 4000000; i++) {
+    int k = i % 100 == 0 ? LEAK : BUSY;
+    char *block = functions[k](BYTES);
+    expect(block != 0, "malloc");
+    block[0] = 1;
+    truths[k].bytes += BYTES;
+    truths[k].blocks++;
+    if (k == LEAK)
+      truths[k].live += BYTES;
+    else
+      free(block);
+  }
 }
 
 static void in_threads(int count, void *(*work)(void *)) {
@@ -189,6 +208,99 @@ static void *short_thread(void *argument) {
   return argument;
 }
 
+// What reaches pct from a program's own code, in a process whose recording was cut while SIGBUS is blocked.
+static void *sampled_before, *moved_before;
+static int (*mark)(const char *), (*heap_mark)(const char *), (*on)(const char *), (*off)(void);
+static void allocates(void) { for (int i = 0; i < 20; i++) free(functions[i](2000)); }
+static void frees(void) { free(sampled_before); }
+static void moves(void) { moved_before = realloc(moved_before, 200000); }
+static void marks(void) { mark("cut"); }
+static void marks_the_heap(void) { heap_mark("cut"); }
+static void switches_off(void) { off(); }
+static void switches_off_and_on(void) { off(), on(0), mark("on again"); }
+static void exits(void) { exit(0); }
+static void exits_at_once(void) { _exit(0); }
+static void executes(void) { execl("/bin/true", "true", (char *)0); }
+static void loads(void) { dlclose(dlopen("libm.so.6", RTLD_NOW)); }
+static void changes_user(void) { expect(!seteuid(geteuid()), "seteuid"); }
+static void makes_a_thread(void) {
+  pthread_t thread;
+  expect(!pthread_create(&thread, 0, short_thread, 0), "thread");
+  pthread_join(thread, 0);
+}
+static void has_a_child(void) {
+  int status;
+  pid_t child = fork();
+  if (!child) _exit(0);
+  expect(waitpid(child, &status, 0) == child && !status, "child");
+}
+static const struct { const char *name; void (*act)(void); } acts[] = {
+  {"malloc", allocates}, {"free", frees}, {"realloc", moves}, {"pct_mark", marks}, {"pct_heap_mark", marks_the_heap},
+  {"pct_off", switches_off}, {"pct_off and pct_on", switches_off_and_on}, {"exit", exits}, {"_exit", exits_at_once},
+  {"exec", executes}, {"dlopen", loads}, {"seteuid", changes_user}, {"pthread_create", makes_a_thread}, {"fork", has_a_child}};
+static int chosen;
+static void act(int signal) { (void)signal, acts[chosen].act(); }
+
+static const char *const blocked_by[] = {"a system call", "pthread_sigmask", "its own handler", "a handler's mask"};
+static void act_while_blocked(int way) {
+  sigset_t bus;
+  sigemptyset(&bus);
+  sigaddset(&bus, SIGBUS);
+  struct sigaction action = {.sa_handler = act};
+  sigaction(SIGBUS, &action, 0);
+  if (way == 3) sigfillset(&action.sa_mask);
+  sigaction(SIGUSR1, &action, 0);
+  if (way == 0) syscall(SYS_rt_sigprocmask, SIG_BLOCK, &bus, 0, 8);
+  if (way == 1) pthread_sigmask(SIG_BLOCK, &bus, 0);
+  if (way >= 2) raise(way == 2 ? SIGBUS : SIGUSR1);
+  else act(0);
+  sigset_t now;
+  pthread_sigmask(SIG_BLOCK, 0, &now);
+  // (What a thread believed to block is forgotten when sampling ends, and learnt anew when it begins.)
+  int switches = acts[chosen].act == switches_off || acts[chosen].act == switches_off_and_on;
+  expect(switches || sigismember(&now, SIGBUS) == (way < 2), "the mask is another one");
+}
+
+// The recording is mapped, and no sample of a clock comes between: the first store to the cut file is what `act` does.
+static void cut_recording(off_t bytes) {
+  char line[4200], *name;
+  expect(mark("made") == 0, "no recording");
+  sampled_before = malloc(100000), moved_before = malloc(100000);
+  FILE *maps = fopen("/proc/self/maps", "r");
+  expect(maps != 0, "maps");
+  int cut = 0;
+  while (!cut && fgets(line, sizeof line, maps)) {
+    if (!(name = strchr(line, '/')) || !strstr(name, ".pct\n")) continue;
+    name[strcspn(name, "\n")] = 0;
+    expect(!chmod(name, 0600) && !truncate(name, bytes), "cut");
+    cut = 1;
+  }
+  expect(cut, "no recording is mapped");
+}
+
+static void cut_and_blocked(void) {
+  mark = dlsym(RTLD_DEFAULT, "pct_mark"), heap_mark = dlsym(RTLD_DEFAULT, "pct_heap_mark");
+  on = dlsym(RTLD_DEFAULT, "pct_on"), off = dlsym(RTLD_DEFAULT, "pct_off");
+  expect(mark && heap_mark && on && off, "pct's functions");
+  int killed = 0;
+  for (int i = 0; i < (int)(sizeof acts / sizeof *acts) * 8; i++) {
+    int way = i % 4, bytes = i / 4 % 2 ? 16384 : 0;
+    chosen = i / 8;
+    pid_t child = fork();
+    if (!child) {
+      cut_recording(bytes);
+      act_while_blocked(way);
+      _exit(0);
+    }
+    int status;
+    expect(waitpid(child, &status, 0) == child, "wait");
+    if (!status) continue;
+    fprintf(stderr, "%s, SIGBUS blocked by %s, file cut at %d: status %x\n", acts[chosen].name, blocked_by[way], bytes, status);
+    killed = 1;
+  }
+  if (killed) exit(1);
+}
+
 int main(int count, char **arguments) {
   const char *mode = count > 1 ? arguments[1] : "";
   if (!strcmp(mode, "where")) {
@@ -201,6 +313,10 @@ int main(int count, char **arguments) {
     map_truth(getenv("TRUTH"), SITES);
     for (int k = 0; k < SITES; k++) truths[k].at = (uintptr_t)functions[k];
     in_threads(atoi(arguments[2]), use_sites);
+  } else if (!strcmp(mode, "leak")) {
+    map_truth(getenv("TRUTH"), 2);
+    for (int k = 0; k < 2; k++) truths[k].at = (uintptr_t)functions[k];
+    leak_beside_a_busy_site();
   } else if (!strcmp(mode, "small")) {
     // Many threads that request little: countdowns that begin at 0 would make samples of most of them.
     for (int i = 0; i < 20; i++) in_threads(60, short_thread);
@@ -217,6 +333,8 @@ int main(int count, char **arguments) {
     over = 1;
     pthread_join(other, 0);
     expect(handled > 10, "signals came");
+  } else if (!strcmp(mode, "cut")) {
+    cut_and_blocked();
   } else if (!strcmp(mode, "limit")) {
     // No more address space: requests fail as they would without us, and what is there goes on.
     struct rlimit limit = {400 << 20, 400 << 20};

@@ -452,19 +452,56 @@ static int fills_its_address_space(void) {
     return got < 420;
 }
 
-// Finds the file that it is recorded into, and cuts it at `bytes`.
-static int cuts_the_recording(off_t bytes) {
-    char line[4200], path[4096] = "";
+// Finds the file that it is recorded into: 0 if there is none.
+static int finds_the_recording(char path[4096]) {
+    char line[4200];
+    *path = 0;
     FILE *maps = fopen("/proc/self/maps", "r");
     while (maps && fgets(line, sizeof line, maps)) {
         char *name = strchr(line, '/');
         if (name && strstr(name, ".pct\n")) {
             name[strcspn(name, "\n")] = 0;
-            snprintf(path, sizeof path, "%s", name);
+            snprintf(path, 4096, "%s", name);
         }
     }
     if (maps) fclose(maps);
-    return !*path || chmod(path, 0600) || truncate(path, bytes);
+    return *path != 0;
+}
+
+// Cuts its recording at `bytes`.
+static int cuts_the_recording(off_t bytes) {
+    char path[4096];
+    return !finds_the_recording(path) || chmod(path, 0600) || truncate(path, bytes);
+}
+
+// Removes its recording, and works on.
+static int removes_the_recording(void) {
+    char path[4096];
+    spin(0.1);
+    if (!finds_the_recording(path) || unlink(path)) return 1;
+    spin(0.1);
+    return 0;
+}
+
+// Has no address space left before its file is made. If a sample came earlier, it begins again as a new image.
+static int has_no_space(void) {
+    char path[4096];
+    struct rlimit limit = {300 << 20, 300 << 20};
+    if (setrlimit(RLIMIT_AS, &limit)) return NOT_HERE;
+    free(malloc(65536)); // what reading the maps needs later
+    for (size_t size = 64 << 20; size >= 4096; size /= 2)
+        while (mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) !=
+               MAP_FAILED) {
+        }
+    if (finds_the_recording(path)) {
+        execl("/proc/self/exe", "hostile", "no-space", (char *)NULL);
+        return 1;
+    }
+    spin(0.4);
+    pid_t child = fork();
+    if (!child) spin(0.1), _exit(0);
+    int status;
+    return waitpid(child, &status, 0) != child || status;
 }
 
 static void *spins(void *blocks) {
@@ -502,6 +539,8 @@ static void on_bus(int s, siginfo_t *info, void *context) {
     pthread_sigmask(SIG_BLOCK, NULL, &now);
     info_is_right += s == SIGBUS && info->si_addr == cut_page && info->si_code == BUS_ADRERR && sigismember(&now, SIGUSR2) == 1
                      && sigismember(&now, SIGUSR1) == 0 && sigismember(&now, SIGBUS) == 1;
+    // The first samples after the recording was cut come in here, where SIGBUS is blocked.
+    if (info_is_right == 1) spin(0.01);
     siglongjmp(beyond, 1);
 }
 
@@ -567,6 +606,8 @@ int main(int argc, char **argv) {
     if (!strcmp(mode, "switches")) return forks_among_switches();
     if (!strcmp(mode, "cancelled")) return is_cancelled();
     if (!strcmp(mode, "cut")) return is_cut(atol(argv[2]));
+    if (!strcmp(mode, "removed")) return removes_the_recording();
+    if (!strcmp(mode, "no-space")) return has_no_space();
     if (!strcmp(mode, "bus")) return faults_by_itself();
     if (!strcmp(mode, "space")) return fills_its_address_space();
     return 2;

@@ -15,7 +15,9 @@ mod live {
     mod hostile;
     mod numbers;
     mod programs;
+    mod stacks;
     mod tracers;
+    mod traps;
 }
 
 use std::path::{Path, PathBuf};
@@ -38,6 +40,15 @@ fn alloc_library(strip: bool) -> &'static Path {
     let (cell, folder) =
         if strip { (&SHIPPED, "libpct-alloc-shipped") } else { (&WITH_SYMBOLS, "libpct-alloc-with-symbols") };
     cell.get_or_init(|| built(folder, strip, &["--features", "alloc"]))
+}
+
+/// The same with the feature `waits`: libpct-waits.so.
+fn waits_library(strip: bool) -> &'static Path {
+    static SHIPPED: OnceLock<PathBuf> = OnceLock::new();
+    static WITH_SYMBOLS: OnceLock<PathBuf> = OnceLock::new();
+    let (cell, folder) =
+        if strip { (&SHIPPED, "libpct-waits-shipped") } else { (&WITH_SYMBOLS, "libpct-waits-with-symbols") };
+    cell.get_or_init(|| built(folder, strip, &["--features", "waits"]))
 }
 
 fn built(folder: &str, strip: bool, features: &[&str]) -> PathBuf {

@@ -45,7 +45,8 @@ static pthread_t reader;
 static void *sends(void *number) {
     while (!through) {
         pthread_kill(reader, (int)(intptr_t)number);
-        sched_yield();
+        // Without a rest the reader may get signals faster than it handles them, and never come to its read.
+        usleep(1000);
     }
     return NULL;
 }

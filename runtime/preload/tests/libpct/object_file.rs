@@ -5,12 +5,13 @@ use object::{Endianness, Object, ObjectSymbol, SymbolKind, elf};
 
 use std::path::Path;
 
-use crate::{alloc_library, library};
+use crate::{alloc_library, library, waits_library};
 
-/// Both libraries, one after the other.
+/// All libraries, one after the other.
 fn with_objects(strip: bool, check: impl Fn(&ElfFile64<'_, Endianness>, &[u8])) {
     with_object(library(strip), &check);
     with_object(alloc_library(strip), &check);
+    with_object(waits_library(strip), &check);
 }
 
 fn with_object(library: &Path, check: impl FnOnce(&ElfFile64<'_, Endianness>, &[u8])) {
@@ -79,6 +80,7 @@ fn it_exports_what_the_shell_lists_and_nothing_else() {
         "execlp",
         "execv",
         "execve",
+        "execveat",
         "execvp",
         "execvpe",
         "fexecve",
@@ -123,8 +125,42 @@ fn it_exports_what_the_shell_lists_and_nothing_else() {
     more.sort_unstable();
     if cfg!(target_arch = "x86_64") {
         assert_eq!(exports(alloc_library(true)), more);
+        let mut more: Vec<_> = EXPORTS.iter().chain(WAITS).copied().collect();
+        more.sort_unstable();
+        assert_eq!(exports(waits_library(true)), more);
     }
 }
+
+/// What libpct-waits.so exports beside.
+const WAITS: &[&str] = &[
+    "pthread_barrier_wait",
+    "pthread_clockjoin_np",
+    "pthread_cond_broadcast",
+    "pthread_cond_clockwait",
+    "pthread_cond_signal",
+    "pthread_cond_timedwait",
+    "pthread_cond_wait",
+    "pthread_join",
+    "pthread_mutex_clocklock",
+    "pthread_mutex_lock",
+    "pthread_mutex_timedlock",
+    "pthread_mutex_trylock",
+    "pthread_mutex_unlock",
+    "pthread_rwlock_clockrdlock",
+    "pthread_rwlock_clockwrlock",
+    "pthread_rwlock_rdlock",
+    "pthread_rwlock_timedrdlock",
+    "pthread_rwlock_timedwrlock",
+    "pthread_rwlock_tryrdlock",
+    "pthread_rwlock_trywrlock",
+    "pthread_rwlock_unlock",
+    "pthread_rwlock_wrlock",
+    "pthread_timedjoin_np",
+    "sem_clockwait",
+    "sem_post",
+    "sem_timedwait",
+    "sem_wait",
+];
 
 /// What libpct-alloc.so exports beside.
 const ALLOCATES: &[&str] = &[
@@ -205,6 +241,32 @@ fn the_note_leads_to_the_three_functions() {
         for (i, offset) in words.iter().enumerate().skip(1) {
             let target = (at + 8 * i as u64).wrapping_add(*offset);
             assert!(text.iter().any(|s| s.address() == target), "word {i} leads to {target:#x}: no function");
+        }
+    });
+}
+
+/// What layout.ld puts together is found by name: a name that changed would leave it where it lies, in pages that each
+/// start has to touch, and nothing else would tell.
+#[test]
+fn whatever_is_placed_by_name_is_there() {
+    let layout =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("layout.ld")).expect("there");
+    let layout = layout.split_once("*/").expect("a comment at the head").1;
+    let patterns: Vec<&str> = layout
+        .split(|c: char| c.is_whitespace() || "(){}".contains(c))
+        .filter_map(|word| [".text.*", ".data.*", ".bss.*"].iter().find_map(|head| word.strip_prefix(head)))
+        .map(|pattern| pattern.trim_end_matches('*'))
+        .collect();
+    assert!(patterns.len() > 15, "{patterns:?}");
+    with_object(library(false), |file, _| {
+        let names: Vec<&str> = file.symbols().filter_map(|symbol| symbol.name().ok()).collect();
+        for pattern in patterns {
+            let part = pattern.trim_end_matches("[1E]");
+            let is_there = |name: &&str| match name.split_once(part) {
+                Some((_, rest)) => part == pattern || rest.starts_with(['1', 'E']),
+                None => false,
+            };
+            assert!(names.iter().any(is_there), "{pattern} finds nothing");
         }
     });
 }

@@ -52,8 +52,8 @@ pub(crate) struct Account {
     pub(crate) user: f64,
     pub(crate) system: f64,
     pub(crate) threads: Vec<(String, f64)>,
-    /// User seconds, in the order of `threads`.
-    pub(crate) user_by_thread: Vec<f64>,
+    /// User seconds in the program's own file (no library), in the order of `threads`.
+    pub(crate) own_by_thread: Vec<f64>,
     /// Events that all threads inherit, and why there are none.
     pub(crate) inherited: (u64, u64),
     pub(crate) clock: Option<Clock>,
@@ -74,6 +74,7 @@ impl Run {
         options: &str,
         set: impl FnOnce(&mut Command),
     ) -> Run {
+        STOLEN_BEFORE.get_or_init(pct_kit::stolen_seconds);
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = Command::new(program);
         command.args(arguments).env("LD_PRELOAD", library(true));
@@ -148,34 +149,43 @@ pub(crate) fn account(path: &Path) -> Account {
         ..Account::default()
     };
     for thread in &index.threads {
-        let (mut own, mut user) = (0.0, 0.0);
+        let (mut all, mut own) = (0.0, 0.0);
         for s in index.samples(thread) {
             a.samples += 1;
             let seconds = s.weight as f64 * period;
-            own += seconds;
-            user += if s.system { 0.0 } else { seconds };
+            all += seconds;
             *if s.system { &mut a.system } else { &mut a.user } += seconds;
             match index.region_at(s.pc, s.time) {
                 Some(r) => {
                     let name =
                         String::from_utf8_lossy(&r.facts.path).rsplit('/').next().unwrap_or("").to_owned();
+                    if !s.system && header.argv().next().is_some_and(|p| p.ends_with(name.as_bytes())) {
+                        own += seconds;
+                    }
                     *a.regions.entry(name).or_default() += 1;
                 }
                 None => a.unresolved += 1,
             }
         }
         a.overwritten += thread.overwritten.0;
-        a.threads.push((thread.name.clone(), own));
-        a.user_by_thread.push(user);
+        a.threads.push((thread.name.clone(), all));
+        a.own_by_thread.push(own);
     }
     a
 }
 
-/// Within 15 % and 20 ms: a loaded machine's clocks are a little off, a wrong account is off by far more.
+/// Seconds that the machine's host had taken when this test ran its first program.
+static STOLEN_BEFORE: OnceLock<f64> = OnceLock::new();
+
+/// Within 15 % and 20 ms: a loaded machine's clocks are a little off, a wrong account is off by far more. A perf
+/// clock also counts time that the host of a virtual machine took meanwhile, which the program's account leaves
+/// out.
 #[track_caller]
 pub(crate) fn about(got: f64, expected: f64) {
+    let stolen = STOLEN_BEFORE.get().map_or(0.0, |before| pct_kit::stolen_seconds() - before);
+    let bound = 0.15 * expected + 0.02;
     assert!(
-        (got - expected).abs() <= 0.15 * expected + 0.02,
-        "got {got:.3} s, expected about {expected:.3} s"
+        (-bound..=bound + stolen).contains(&(got - expected)),
+        "got {got:.3} s, expected about {expected:.3} s; {stolen:.2} s were taken by the machine's host"
     );
 }

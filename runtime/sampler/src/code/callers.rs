@@ -1,35 +1,34 @@
 //! The stack of a sample: from the interrupted registers to frame words, in the handler.
 //!
-//! [`pct_unwind`] walks; this module gives it what belongs to the process: the modules as the housekeeper saw them last,
-//! the shared cache of rules, the extent of the thread's stack, a buffer, and a budget of a twentieth of the period.
+//! [`pct_unwind`] walks; this module gives it what belongs to the process: the modules as the housekeeper saw
+//! them last, the shared cache of rules, the extent of the thread's stack, a buffer, and a budget of a
+//! twentieth of the period.
 //!
-//! The modules are in static memory, not in the session's: a forked child goes on with its parent's copies. (Rules found it
-//! finds again.)
-//!
-//! Signal safety: [`words`] makes system calls for pages of stacks beyond the first (are they there?), for the buffer once per
-//! thread, and none under a filter on system calls.
+//! Signal safety: [`words`] makes system calls for pages of which it is not sure that they are the thread's
+//! stack (are they there?), for the buffer once per thread, and none under a filter on system calls.
 
 use core::hint::cold_path;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
-use crate::code::maps::Mapping;
-use crate::code::python::{self, Found, Scratch};
-use crate::code::regions::List;
+use crate::code::interpreter::{FoundInterpreter, FoundJvm};
+use crate::code::java::{JavaStack, NativeWalks};
+use crate::code::thread_stack::FRONT;
+use crate::code::walked_modules::{self, IN_VAIN, LOOKED, REGISTRY, is_doubtful};
+use crate::process::bookkeeping;
+use crate::process::own_stack::on_own_stack;
 use crate::process::session::{self, Session};
 use crate::record::rings::Ring;
+use crate::record::time;
 use crate::sys::arch::Regs;
-use crate::{process::housekeeper, record::time, sys};
+use pct_format::layout::Wanted;
 use pct_format::record::Frame;
 use pct_format::{CutCause, StackMode};
 use pct_languages::cpython::Standing;
+use pct_languages::hotspot::Registers;
 use pct_languages::weave::Woven;
 use pct_unwind::cfi::reg;
-use pct_unwind::{Budget, End, Extent, Gregs, Live, Region, Registry, Slot, Walked, walk};
-
-static REGISTRY: Registry = Registry::new();
-/// When a sample last made us look at the regions, and whether that found nothing.
-static LOOKED: AtomicU64 = AtomicU64::new(0);
-static IN_VAIN: AtomicBool = AtomicBool::new(false);
+use pct_unwind::set::Set;
+use pct_unwind::{Budget, Gregs, Live, Met, Slot, Start, WalkEnd, Walked, walk, walk_to};
 
 /// Pages of a stack other than the thread's own that one walk may look at.
 const PROBES: u32 = 256;
@@ -37,93 +36,21 @@ const PROBES: u32 = 256;
 const UNIT_NS: u64 = 8;
 /// Units that a Python frame costs.
 const UNITS_OF_PYTHON: u32 = 4;
+/// What of a frame word is its address.
+const ADDRESS_BITS: u64 = (1 << 56) - 1;
+/// Units that a step through Java frames costs.
+const UNITS_OF_JAVA: u32 = 12;
+/// DWARF numbers of registers.
+const RAX: u8 = 0;
+const RBX: u8 = 3;
+const R13: u8 = 13;
+const R15: u8 = 15;
 /// Least time between two looks at the regions from samples: 1 % of it is what a look may cost.
 const APART_NS: u64 = 10_000_000;
+/// The same where the loader changed something since the last one.
+const LOADER_APART_NS: u64 = 2_000_000;
 /// Depth up to which the period alone limits a walk. Who asks for more wants the entire recursion and pays for it.
 const USUAL_DEPTH: usize = 512;
-
-/// What a thread's ring keeps for stacks. All zeros: nothing known yet.
-#[derive(Debug)]
-#[repr(C)]
-pub struct OfThread {
-    /// Lowest address of the thread's stack, and the one behind its highest; 0 = not known.
-    lo: AtomicU64,
-    hi: AtomicU64,
-    /// Buffer of frame words, 0 = none yet.
-    buffer: AtomicU64,
-    room: AtomicU64,
-    /// [`Scratch`] for weaving, 0 = none yet, and the depth that it is made for.
-    scratch: AtomicU64,
-    scratch_depth: AtomicU64,
-}
-
-impl OfThread {
-    fn extent(&self) -> Extent {
-        Extent { lo: self.lo.load(Ordering::Relaxed), hi: self.hi.load(Ordering::Relaxed) }
-    }
-
-    /// Another thread has the ring now. The buffer stays.
-    pub fn forget(&self) {
-        self.hi.store(0, Ordering::Relaxed);
-        self.lo.store(0, Ordering::Relaxed);
-    }
-
-    /// The buffer: room for `depth` frames and a cut mark. The caller holds the ring's busy flag.
-    #[inline(always)]
-    #[expect(clippy::mut_from_ref, reason = "the busy flag makes the handler the only user of the mapping")]
-    fn buffer(&self, depth: u32, may_call: bool) -> Option<&mut [u64]> {
-        let mut at = self.buffer.load(Ordering::Relaxed);
-        if at == 0 || self.room.load(Ordering::Relaxed) <= u64::from(depth) {
-            at = self.new_buffer(depth, may_call)?;
-        }
-        // SAFETY: a mapping of ours of `depth + 1` words that stays as long as anybody is in the session; the busy flag keeps
-        // others away.
-        Some(unsafe { core::slice::from_raw_parts_mut(at as *mut u64, depth as usize + 1) })
-    }
-
-    /// What weaving needs. The caller holds the ring's busy flag.
-    fn scratch(&self, depth: u32, may_call: bool) -> Option<Scratch<'_>> {
-        let mut at = self.scratch.load(Ordering::Relaxed);
-        if at == 0 || self.scratch_depth.load(Ordering::Relaxed) < u64::from(depth) {
-            if !may_call {
-                return None;
-            }
-            at = sys::map_memory(Scratch::bytes(depth)).ok()? as u64;
-            self.scratch.store(at, Ordering::Relaxed);
-            self.scratch_depth.store(u64::from(depth), Ordering::Relaxed);
-        }
-        // SAFETY: a mapping of ours for at least this depth (a depth never falls within a session), which stays as long as anybody
-        // is in the session; the busy flag keeps others away.
-        Some(unsafe { Scratch::new(at as *mut u8, depth) })
-    }
-
-    /// Unmaps the buffers. Nobody is in the session any more.
-    pub fn unmap(&self) {
-        let at = self.scratch.swap(0, Ordering::Relaxed);
-        if at != 0 {
-            let depth = self.scratch_depth.load(Ordering::Relaxed) as u32;
-            // SAFETY: made by `scratch` for this depth; nobody uses it any more.
-            unsafe { sys::unmap(at as *mut u8, Scratch::bytes(depth)) };
-        }
-        let at = self.buffer.swap(0, Ordering::Relaxed);
-        if at != 0 {
-            // SAFETY: made by `new_buffer` with this length; nobody uses it any more.
-            unsafe { sys::unmap(at as *mut u8, self.room.load(Ordering::Relaxed) as usize * 8) };
-        }
-    }
-
-    #[cold]
-    fn new_buffer(&self, depth: u32, may_call: bool) -> Option<u64> {
-        if !may_call {
-            return None;
-        }
-        let room = u64::from(depth) + 1;
-        let at = sys::map_memory(room as usize * 8).ok()? as u64;
-        self.buffer.store(at, Ordering::Relaxed);
-        self.room.store(room, Ordering::Relaxed);
-        Some(at)
-    }
-}
 
 /// Whether samples carry stacks.
 #[inline(always)]
@@ -139,7 +66,8 @@ pub fn words<'r>(session: &Session, ring: &'r Ring, regs: Regs, spare: &'r mut [
     words_from(session, ring, regs, None, spare)
 }
 
-/// The same for a call: `caller` is the first word, behind it the frames outside of the calling function, which `regs` stand for.
+/// The same for a call: `caller` is the first word, behind it the frames outside of the calling function,
+/// which `regs` stand for.
 #[inline(never)]
 pub fn words_of_call<'r>(
     session: &Session,
@@ -160,7 +88,7 @@ fn words_from<'r>(
     spare: &'r mut [u64; 1],
 ) -> &'r mut [u64] {
     let depth = session.settings.depth.load(Ordering::Relaxed);
-    let Some(buffer) = ring.stack.buffer(depth, session.may_call()) else {
+    let Some(buffer) = buffer(session, ring, depth) else {
         *spare = [caller.unwrap_or_else(|| Frame::Cut(CutCause::Other).encode())];
         return spare;
     };
@@ -171,12 +99,68 @@ fn words_from<'r>(
         *place = caller;
         first = 1;
     }
-    let out = buffer.get_mut(first..depth as usize).unwrap_or(&mut []);
-    let (frames, cut) = match session.python.current() {
-        None => native(session, ring, regs, out),
-        Some(found) => {
+    let len = walk_into(session, ring, regs, buffer, first..depth as usize);
+    buffer.get_mut(..len).unwrap_or(&mut [])
+}
+
+/// The buffer of the thread, for `depth` frames. `None`: there is no memory for it, which is noted.
+#[inline(always)]
+fn buffer<'r>(session: &Session, ring: &'r Ring, depth: u32) -> Option<&'r mut [u64]> {
+    match ring.stack.buffer(depth, session.may_call()) {
+        Ok(buffer) => Some(buffer),
+        Err(errno) => {
+            cold_path();
+            session.refusals.note(&session.log, Wanted::Memory, errno);
+            None
+        }
+    }
+}
+
+/// A thread's own frames, with room before them for what the kernel called.
+pub(crate) struct Halves<'r> {
+    /// The frames begin at [`FRONT`].
+    pub(crate) words: &'r mut [u64],
+    /// Room for the kernel's addresses.
+    pub(crate) chain: &'r mut [u64],
+}
+
+/// The frames of the interrupted thread. The caller holds the ring's busy flag while it uses them. `None`:
+/// there is no memory for them.
+#[inline(never)]
+pub(crate) fn halves<'r>(session: &Session, ring: &'r Ring, regs: Regs) -> Option<Halves<'r>> {
+    let depth = session.settings.depth.load(Ordering::Relaxed);
+    let buffer = buffer(session, ring, depth)?;
+    let (words, chain) = buffer.split_at_mut_checked(FRONT + depth as usize + 1)?;
+    let len = walk_into(session, ring, regs, words, FRONT..FRONT + depth as usize);
+    Some(Halves { words: words.get_mut(..len)?, chain })
+}
+
+/// The interrupted thread's stack pointer.
+#[must_use]
+pub(crate) fn stack_pointer(regs: Regs) -> u64 {
+    if regs.context == 0 { 0 } else { gregs(regs).get(reg::RSP) }
+}
+
+/// Walks, and stores the frames in a range of the buffer and a cut mark behind them; where they end.
+#[inline(always)]
+fn walk_into(
+    session: &Session,
+    ring: &Ring,
+    regs: Regs,
+    buffer: &mut [u64],
+    range: core::ops::Range<usize>,
+) -> usize {
+    let first = range.start;
+    let out = buffer.get_mut(range).unwrap_or(&mut []);
+    let (frames, cut) = match (session.python.current(), session.java.current()) {
+        (None, None) => native(session, ring, regs, out),
+        (Some(found), _) => {
             cold_path();
             with_python(session, ring, regs, found, out)
+        }
+        (None, Some(found)) => {
+            cold_path();
+            with_java(session, ring, regs, found, out)
         }
     };
     let mut len = first + frames;
@@ -186,17 +170,40 @@ fn words_from<'r>(
         *place = Frame::Cut(cause).encode();
         len += 1;
     }
-    buffer.get_mut(..len).unwrap_or(&mut [])
+    len
 }
 
 /// A walk, and another one if it made us find new code: how many frames it stored, and why it is cut.
 #[inline(always)]
 fn native<S: Slot>(session: &Session, ring: &Ring, regs: Regs, out: &mut [S]) -> (usize, Option<CutCause>) {
     let mut walked = once(session, ring, regs, out);
-    if walked.unknown && look_again(session) {
-        walked = once(session, ring, regs, out);
+    if walked.unknown || is_doubtful(addresses(regs, out, walked.frames)) {
+        cold_path();
+        match look_again(session) {
+            Some(true) => walked = once(session, ring, regs, out),
+            Some(false) => {}
+            None => walked_modules::met_unknown(),
+        }
     }
-    (walked.frames, cut(walked.end))
+    (walked.frames, cut_cause(&walked))
+}
+
+/// The addresses of a sample: its place, and its callers.
+#[inline(always)]
+fn addresses<S: Slot>(regs: Regs, out: &[S], frames: usize) -> impl Iterator<Item = u64> {
+    let callers = out.iter().take(frames).map(|slot| slot.entry() & ADDRESS_BITS);
+    core::iter::once(regs.pc).chain(callers)
+}
+
+/// What the recording says of the end of a walk. A walk that was not ready because no code is known yet has its own
+/// cause; otherwise as many handlers were walking as there are buffers for.
+#[inline(always)]
+fn cut_cause(walked: &Walked) -> Option<CutCause> {
+    if walked.end == WalkEnd::NotReady && walked.unknown {
+        cold_path();
+        return Some(CutCause::NotRead);
+    }
+    walked.end.cut_cause()
 }
 
 /// The stack of a thread that may run Python. How many words were stored, and why it is cut.
@@ -205,7 +212,7 @@ fn with_python(
     session: &Session,
     ring: &Ring,
     regs: Regs,
-    found: &Found,
+    found: &FoundInterpreter,
     out: &mut [u64],
 ) -> (usize, Option<CutCause>) {
     let Some(mut scratch) = ring.stack.scratch(out.len() as u32, session.may_call()) else {
@@ -238,18 +245,79 @@ fn with_python(
     }
 }
 
+/// The stack of a thread that may run Java. How many words were stored, and why it is cut.
+#[inline(never)]
+fn with_java(
+    session: &Session,
+    ring: &Ring,
+    regs: Regs,
+    found: &FoundJvm,
+    out: &mut [u64],
+) -> (usize, Option<CutCause>) {
+    let Some(scratch) = ring.stack.scratch(out.len() as u32, session.may_call()) else {
+        return native(session, ring, regs, out);
+    };
+    let held = REGISTRY.hold(session.rings.number(ring) as usize);
+    let Some(held) = held else { return native(session, ring, regs, out) };
+    let gregs = gregs(regs);
+    let registers = Registers {
+        pc: regs.pc,
+        sp: gregs.get(reg::RSP),
+        bp: gregs.get(reg::RBP),
+        rax: gregs.get(RAX),
+        rbx: gregs.get(RBX),
+        r13: gregs.get(R13),
+        r15: gregs.get(R15),
+        tid: ring.tid.load(Ordering::Relaxed),
+    };
+    let budget = budget(session, ring, out.len());
+    let stack = ring.stack.extent();
+    let probes = if session.may_call() { PROBES } else { 0 };
+    // SAFETY: as in `once`.
+    let mut memory = unsafe { Live::new(stack, probes) };
+    let java = JavaStack { session, found, stack, known: scratch.known, most: budget.units / UNITS_OF_JAVA };
+    let natives = Modules { session, set: held.set() };
+    let start = Start::Interrupted(gregs);
+    // SAFETY: the extent is the thread's own stack (see `StackFinder`), and this handler runs on that thread.
+    let walked = unsafe { java.walk(&registers, start, (&natives, budget), &mut memory, out) };
+    drop(held);
+    match walked {
+        Some(walked) => walked,
+        None => native(session, ring, regs, out),
+    }
+}
+
+/// The modules as they are now, for native frames among Java frames.
+struct Modules<'s> {
+    session: &'s Session,
+    set: &'s Set<'s>,
+}
+
+impl NativeWalks for Modules<'_> {
+    fn walk_to(
+        &self,
+        start: Start<'_>,
+        memory: &mut Live,
+        out: &mut [u64],
+        budget: Budget,
+        foreign: (u64, u64),
+    ) -> (Walked, Option<Met>) {
+        walk_to((self.set, &self.session.rules), start, memory, out, budget, foreign)
+    }
+}
+
 /// The registers of the interrupted thread.
 fn gregs(regs: Regs) -> &'static Gregs {
-    // SAFETY: the kernel's context of the running handler, which outlives all uses within it; the 17 general registers stand 40
-    // bytes into it.
+    // SAFETY: the kernel's context of the running handler, which outlives all uses within it; the 17 general
+    // registers stand 40 bytes into it.
     unsafe { &*((regs.context + 40) as *const Gregs) }
 }
 
 /// What the interrupted thread's general registers hold, and the halves of its first sixteen vector registers.
 fn registers(regs: Regs) -> impl Iterator<Item = u64> + Clone {
     const VECTORS: usize = 32;
-    // SAFETY: the kernel's context: 17 general registers, as in `gregs`; behind them and five more words the address of the
-    // floating-point state, which the kernel has put on the same stack.
+    // SAFETY: the kernel's context: 17 general registers, as in `gregs`; behind them and five more words the
+    // address of the floating-point state, which the kernel has put on the same stack.
     let (general, state) = unsafe {
         let words = (regs.context + 40) as *const u64;
         (&*words.cast::<[u64; 17]>(), words.add(23).read())
@@ -276,129 +344,40 @@ fn once<S: Slot>(session: &Session, ring: &Ring, regs: Regs, out: &mut [S]) -> W
     let gregs = gregs(regs);
     let budget = budget(session, ring, out.len());
     let probes = if session.may_call() { PROBES } else { 0 };
-    // SAFETY: the extent holds the interrupted thread's own stack (see `StackFinder`), this handler runs on that thread, and nobody
-    // unmaps what a thread's frames stand on while it runs.
+    // SAFETY: the extent holds the interrupted thread's own stack (see `StackFinder`), this handler runs on
+    // that thread, and nobody unmaps what a thread's frames stand on while it runs.
     let mut memory = unsafe { Live::new(ring.stack.extent(), probes) };
     match REGISTRY.hold(session.rings.number(ring) as usize) {
         Some(held) => walk(held.set(), &session.rules, gregs, &mut memory, out, budget),
         // Nothing was read yet: the first threads of a short program would have no stacks.
-        None => Walked { frames: 0, end: End::NotReady, unknown: REGISTRY.is_empty() },
+        None => Walked { frames: 0, end: WalkEnd::NotReady, unknown: REGISTRY.is_empty() },
     }
 }
 
-/// Looks at the regions at once, because code runs that was not there at the last look: a plugin just loaded, fresh JIT code.
-/// False: no. Not more often than every [`APART_NS`], and not again after a look that found nothing new until the
-/// housekeeper's own has found something: an address without code behind it is met again and again.
+/// Looks at the regions at once, because code runs that was not there at the last look (a plugin just loaded, fresh
+/// JIT code), or that may be another object's: whether something changed. `None`: nobody could look. Not more often
+/// than every [`APART_NS`], and not again after a look that found nothing new until the housekeeper's own has found
+/// something: an address without code behind it is met again and again.
 #[cold]
 #[inline(never)]
-pub(crate) fn look_again(session: &Session) -> bool {
+pub(crate) fn look_again(session: &Session) -> Option<bool> {
     if !session.may_call() || !session.on.load(Ordering::Relaxed) || IN_VAIN.load(Ordering::Relaxed) {
-        return false;
+        return None;
     }
     let now = time::monotonic_ns();
-    if now.wrapping_sub(LOOKED.load(Ordering::Relaxed)) < APART_NS {
-        return false;
+    let apart = if walked_modules::loader_changes() { LOADER_APART_NS } else { APART_NS };
+    if now.wrapping_sub(LOOKED.load(Ordering::Relaxed)) < apart {
+        return None;
     }
-    // A handler of the host's that jumps out of this (the sample may be one of an allocation, outside of ours) must not come.
+    // No handler of the host's may run here, because it may leave by a jump. (A sample of an allocation is
+    // not taken in a handler, where all signals are blocked.)
     let _alone = session::alone();
-    let Some(mut house) = session.house.try_lock() else { return false };
+    let mut house = session.house.try_lock()?;
     LOOKED.store(now, Ordering::Relaxed);
-    let before = session.regions.epoch.load(Ordering::Relaxed);
-    housekeeper::on_own_stack(session, &mut house, housekeeper::refresh_regions);
+    let (before, doubtful) = (session.regions.epoch.load(Ordering::Relaxed), walked_modules::may_be_gone());
+    on_own_stack(session, &mut house, bookkeeping::refresh_regions);
     let found = session.regions.epoch.load(Ordering::Relaxed) != before;
-    IN_VAIN.store(!found, Ordering::Relaxed);
-    found
-}
-
-/// The file's word for the end of a walk.
-fn cut(end: End) -> Option<CutCause> {
-    Some(match end {
-        End::Whole => return None,
-        End::Depth => CutCause::Depth,
-        End::Time => CutCause::Time,
-        End::BadRead | End::NoStack => CutCause::BadRead,
-        End::NoData => CutCause::NoUnwindData,
-        End::BadData => CutCause::Unsupported,
-        End::Loop => CutCause::Loop,
-        End::NotReady => CutCause::Other,
-    })
-}
-
-/// Makes the modules agree with the regions. By the housekeeper, after each look at the maps.
-pub fn refresh(session: &Session, list: &mut List) {
-    let mode = session.settings.stack.load(Ordering::Relaxed);
-    if mode == StackMode::None as u32 {
-        return;
-    }
-    // Without tables every frame goes by its frame pointer.
-    let tables = mode != StackMode::Fp as u32;
-    let refreshed = REGISTRY.refresh(list.entries().iter().map(|e| Region {
-        start: e.start,
-        end: e.end,
-        base: if tables { e.base } else { 0 },
-        identity: e.inode ^ e.device.rotate_left(32),
-    }));
-    if refreshed.changed {
-        IN_VAIN.store(false, Ordering::Relaxed);
-    }
-    python::refresh(session, list);
-}
-
-/// Finds the stacks of threads that are new, among the mappings as they pass by. By the housekeeper.
-///
-/// The first thread's is the kernel's `[stack]`, which grows down to its neighbour. Every other C library's thread has its
-/// control block at the upper end of its stack's mapping, so the mapping that holds the block is the stack, below the block.
-/// Stacks that are none of these (raw clone, alternate stacks, coroutines) are looked at page by page when they are met.
-pub struct StackFinder<'s> {
-    session: &'s Session,
-    wanted: bool,
-    /// End of the mapping before.
-    below: u64,
-}
-
-impl<'s> StackFinder<'s> {
-    /// Before the first mapping.
-    #[must_use]
-    pub fn new(session: &'s Session) -> Self {
-        let walks = session.settings.stack.load(Ordering::Relaxed) != StackMode::None as u32;
-        StackFinder { session, wanted: walks && session.rings.living().any(unknown), below: 0 }
-    }
-
-    /// The next mapping, in order of addresses.
-    pub fn see(&mut self, m: &Mapping<'_>) {
-        let below = core::mem::replace(&mut self.below, m.end);
-        if !self.wanted || !m.readable() || !m.writable() || m.path == b"[heap]" {
-            return;
-        }
-        let main = m.path == b"[stack]";
-        let pid = self.session.pid.load(Ordering::Relaxed);
-        for ring in self.session.rings.living().filter(|ring| unknown(ring)) {
-            let first = ring.tid.load(Ordering::Relaxed) == pid;
-            let base = ring.base.load(Ordering::Relaxed);
-            let (lo, hi) = match (first, main) {
-                (true, true) => (below, m.end),
-                (false, false) if m.inode == 0 && m.start < base && base < m.end => (m.start, base),
-                _ => continue,
-            };
-            ring.stack.lo.store(lo, Ordering::Relaxed);
-            // Release: whoever sees the end sees the start (an end without its start is a wrong extent).
-            ring.stack.hi.store(hi, Ordering::Release);
-        }
-    }
-}
-
-/// Whether a thread's stack is not known yet.
-fn unknown(ring: &Ring) -> bool {
-    ring.stack.hi.load(Ordering::Relaxed) == 0
-}
-
-/// The loader is about to change the regions: the first sample in new code looks at them at once.
-pub fn expect_change() {
-    LOOKED.store(0, Ordering::Relaxed);
-    IN_VAIN.store(false, Ordering::Relaxed);
-}
-
-/// For the child of a fork, before its first handler: threads that do not exist there use nothing.
-pub fn in_child() {
-    REGISTRY.after_fork();
+    // (What was only doubtful may be as it was.)
+    IN_VAIN.store(!found && !doubtful, Ordering::Relaxed);
+    Some(found)
 }

@@ -1,7 +1,8 @@
 //! /proc/PID/maps in a caller's buffer: no allocation, any number of lines, lines of any length.
 //!
 //! The kernel hands out whole lines per `read`, but a line may be longer than what is left of the buffer; what is cut
-//! by the buffer's end is continued with the next read. A line longer than the entire buffer is given with its path cut.
+//! by the buffer's end is continued with the next read. A line longer than the entire buffer is given with
+//! its path cut.
 
 use crate::sys;
 use crate::sys::text::{parse_hex, split_once};
@@ -154,6 +155,14 @@ impl<'b, R: FnMut(&mut [u8]) -> usize> Lines<'b, R> {
 /// # Errors
 /// The maps file cannot be opened.
 pub fn each(buffer: &mut [u8], mut each: impl FnMut(Mapping<'_>) -> bool) -> sys::Result<()> {
+    sys::with_descriptor(|| read_maps(buffer, &mut each))
+}
+
+/// [`each`] for work that sees to its descriptors itself.
+///
+/// # Errors
+/// As [`each`]'s; EMFILE also where descriptors can be had.
+pub(super) fn read_maps(buffer: &mut [u8], mut each: impl FnMut(Mapping<'_>) -> bool) -> sys::Result<()> {
     let fd = sys::open(sys::c(c"/proc/thread-self/maps"), sys::O_RDONLY, 0)?;
     let mut lines = Lines::new(buffer, |b: &mut [u8]| sys::read(&fd, b).unwrap_or(0));
     while let Some(line) = lines.next_line() {

@@ -7,24 +7,28 @@
 //! Everything is in the session's memory: the child of a fork finds its interpreter itself, and writes down the
 //! functions that it meets in its own file.
 //!
-//! Signal safety: [`Python::current`] is one load; [`weave`] is as [`crate::code::callers`]. Finding is for the
+//! Signal safety: [`weave`] is as [`crate::code::callers`]. Finding is for the
 //! housekeeper.
 
 use core::cell::RefCell;
 use core::mem::size_of;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::Ordering;
 
 use pct_elf::{Image, Memory, Symbols};
 use pct_format::head::kind;
+use pct_format::layout::Wanted;
 use pct_format::record::{Encoder, InterpreterState, Language};
-use pct_languages::cpython::{self, Interpreter, Refused, Standing, ThreadData};
-use pct_languages::weave::{Interpreted, Native, Woven, weave};
-use pct_unwind::{Extent, Placed};
+use pct_languages::cpython::{Interpreter, Refused, Standing, ThreadData, greenlet_code};
+use pct_languages::weave::{Interpreted, InterpreterCode, Native, Woven, weave};
+use pct_unwind::Extent;
 
-use crate::code::readable::{KnownPages, Readable};
+use crate::code::interpreter::FoundInterpreter;
+use crate::code::java;
+use crate::code::readable::Readable;
 use crate::code::regions::{List, keep_record};
+use crate::code::sample_codes::SampleCodes;
+use crate::code::scratch::Scratch;
 use crate::process::session::{Session, seed};
-use crate::record::codes::SampleCodes;
 use crate::record::time;
 use crate::sys;
 use crate::sys::arch;
@@ -32,75 +36,6 @@ use crate::sys::loaded::MemoryFile;
 
 /// Pages that one sample may ask for.
 const PROBES: u32 = 512;
-
-/// An interpreter whose frames are read.
-#[derive(Debug)]
-pub struct Found {
-    interpreter: Interpreter,
-    data: ThreadData,
-    /// Where its object is mapped.
-    base: u64,
-}
-
-/// The interpreter of the process. All zeros: none was found.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Python {
-    current: AtomicPtr<Found>,
-}
-
-impl Python {
-    /// The interpreter whose frames are read.
-    #[inline(always)]
-    #[must_use]
-    pub fn current(&self) -> Option<&Found> {
-        // SAFETY: published when it was complete, in memory that stays.
-        unsafe { self.current.load(Ordering::Acquire).as_ref() }
-    }
-}
-
-/// What a thread needs to weave, beside the words of its stack: in one mapping.
-#[derive(Debug)]
-pub struct Scratch<'r> {
-    known: &'r KnownPages,
-    /// Native frames.
-    pub placed: &'r mut [Placed],
-    frames: &'r mut [cpython::Frame],
-}
-
-impl<'r> Scratch<'r> {
-    /// Octets of the mapping for stacks of this depth.
-    #[must_use]
-    pub const fn bytes(depth: u32) -> usize {
-        size_of::<KnownPages>() + depth as usize * (size_of::<Placed>() + size_of::<cpython::Frame>())
-    }
-
-    /// In memory of [`Scratch::bytes`].
-    ///
-    /// # Safety
-    /// `at` is a mapping of so many bytes, zero when it was made and used for nothing else, and nobody else uses it
-    /// while the value lives.
-    #[must_use]
-    pub unsafe fn new(at: *mut u8, depth: u32) -> Scratch<'r> {
-        let depth = depth as usize;
-        // SAFETY: by the caller's promise; all three are valid as zeros or are written before they are read, and the
-        // sizes of the first two are multiples of the alignment of what follows.
-        unsafe {
-            let placed = at.add(size_of::<KnownPages>());
-            let frames = placed.add(depth * size_of::<Placed>());
-            Scratch {
-                known: &*at.cast(),
-                placed: core::slice::from_raw_parts_mut(placed.cast(), depth),
-                frames: core::slice::from_raw_parts_mut(frames.cast(), depth),
-            }
-        }
-    }
-}
-
-const _: () = {
-    assert!(size_of::<KnownPages>().is_multiple_of(align_of::<Placed>()));
-    assert!(size_of::<Placed>().is_multiple_of(align_of::<cpython::Frame>()));
-};
 
 impl Scratch<'_> {
     /// Writes the stack of the thread that we are on into `out`: of the native frames here the first `callers`, and the
@@ -111,7 +46,7 @@ impl Scratch<'_> {
     /// above the thread's stack pointer can be read.
     pub unsafe fn weave(
         &mut self,
-        (session, found): (&Session, &Found),
+        (session, found): (&Session, &FoundInterpreter),
         stack: Extent,
         (pc, thread): (u64, &Standing<impl Iterator<Item = u64> + Clone>),
         (callers, whole): (usize, bool),
@@ -128,7 +63,11 @@ impl Scratch<'_> {
         let reader = (interpreter, &found.data);
         let interpreted = Interpreted::of_cpython(&memory, reader, arch::thread_base(), thread, frames)?;
         let mut codes = SampleCodes::new(session, &memory, interpreter.layout);
-        Some(weave(&native, interpreted, interpreter.bytecode_loop, &mut codes, out))
+        let code = InterpreterCode {
+            bytecode_loop: interpreter.bytecode_loop,
+            greenlets: session.python.greenlets(),
+        };
+        Some(weave(&native, interpreted, code, &mut codes, out))
     }
 }
 
@@ -183,17 +122,51 @@ pub fn refresh(session: &Session, list: &mut List) {
     if python.current().is_some_and(|found| gone(found.base)) {
         python.current.store(core::ptr::null_mut(), Ordering::Release);
     }
-    let mut file = None;
-    while let Some(base) = list.next_new_object() {
-        if file.is_none() {
-            file = sys::open(sys::c(c"/proc/self/mem"), sys::O_RDONLY, 0).ok();
+    let (greenlets, _) = python.greenlets();
+    if !list.entries().iter().any(|entry| entry.start <= greenlets && greenlets < entry.end) {
+        python.set_greenlets((0, 0));
+    }
+    let Some(first) = list.next_new_object() else { return };
+    let looked = sys::with_descriptor(|| {
+        let file = sys::open(sys::c(c"/proc/self/mem"), sys::O_RDONLY, 0)?;
+        let mut next = Some(first);
+        while let Some(base) = next {
+            look_at_object(session, list, &ByPage::new(MemoryFile(&file)), base);
+            next = list.next_new_object();
         }
-        let Some(file) = &file else { return };
-        let memory = &ByPage::new(MemoryFile(file));
-        let Some(symbols) = symbols_at(memory, base) else { continue };
-        // One look-up for objects that are no interpreter.
-        if symbols.find(memory, b"_PyRuntime").is_some() {
-            consider(session, list, memory, &symbols, base);
+        Ok(())
+    });
+    if let Err(errno) = looked {
+        list.look_again_at(first);
+        session.refusals.note(&session.log, Wanted::Objects, errno);
+    }
+}
+
+fn look_at_object<M: Memory>(session: &Session, list: &mut List, memory: &M, base: u64) {
+    if java::may_be_jvm(list.path_of(base).bytes()) {
+        java::remember(session, base);
+        return;
+    }
+    let Some(image) = Image::at_base(memory, base) else { return };
+    let Some(symbols) = image.symbols(memory) else { return };
+    // One look-up for objects that are no interpreter.
+    if symbols.find(memory, b"_PyRuntime").is_some() {
+        consider(session, list, memory, (&image, &symbols), base);
+    } else if session.python.current().is_some()
+        && let Some(code) = greenlet_code(memory, &image, &symbols)
+    {
+        session.python.set_greenlets(code);
+    }
+}
+
+/// Looks for greenlet among all objects: some were met before the interpreter.
+fn find_greenlets<M: Memory>(session: &Session, list: &List, memory: &M) {
+    for base in list.entries().iter().map(|entry| entry.base).filter(|base| *base != 0) {
+        if let Some(image) = Image::at_base(memory, base)
+            && let Some(symbols) = image.symbols(memory)
+            && let Some(code) = greenlet_code(memory, &image, &symbols)
+        {
+            session.python.set_greenlets(code);
         }
     }
 }
@@ -201,16 +174,25 @@ pub fn refresh(session: &Session, list: &mut List) {
 /// An object that may be an interpreter: takes it if it can be read, and says in the file what it is.
 #[cold]
 #[inline(never)]
-fn consider<M: Memory>(session: &Session, list: &mut List, memory: &M, symbols: &Symbols, base: u64) {
+fn consider<M: Memory>(
+    session: &Session,
+    list: &mut List,
+    memory: &M,
+    object: (&Image, &Symbols),
+    base: u64,
+) {
     let path = list.path_of(base);
-    let found = Interpreter::find(memory, symbols, path.bytes());
+    let found = Interpreter::find(memory, object, path.bytes());
     let data = || {
         let objects = list.entries().iter().map(|entry| entry.base).filter(|base| *base != 0);
         objects.filter_map(|base| symbols_at(memory, base)).find_map(|s| ThreadData::find(memory, &s))
     };
     let (version, state) = match found {
         None => (0, InterpreterState::NoSymbols),
-        Some(Err(refused)) => (refused.version(), state_of(refused)),
+        Some(Err(refused)) => match state_of(refused) {
+            Some(state) => (refused.version(), state),
+            None => return list.look_again_at(base),
+        },
         Some(Ok(interpreter)) => {
             let state = if !seed().options.python {
                 InterpreterState::SwitchedOff
@@ -218,7 +200,8 @@ fn consider<M: Memory>(session: &Session, list: &mut List, memory: &M, symbols: 
                 InterpreterState::Second
             } else {
                 match data() {
-                    Some(data) if publish(session, Found { interpreter, data, base }) => {
+                    Some(data) if publish(session, FoundInterpreter { interpreter, data, base }) => {
+                        find_greenlets(session, list, memory);
                         InterpreterState::Read
                     }
                     // Without memory nothing is said, as nothing was found out.
@@ -238,17 +221,19 @@ fn consider<M: Memory>(session: &Session, list: &mut List, memory: &M, symbols: 
     keep_record(&session.keep, &session.log, record);
 }
 
-fn state_of(refused: Refused) -> InterpreterState {
+/// `None`: it is too early to tell.
+fn state_of(refused: Refused) -> Option<InterpreterState> {
     match refused {
-        Refused::NoVersion | Refused::Version(_) => InterpreterState::UnknownVersion,
-        Refused::Layout(_) => InterpreterState::OtherLayout,
+        Refused::NoVersion | Refused::Version(_) => Some(InterpreterState::UnknownVersion),
+        Refused::Layout(_) => Some(InterpreterState::OtherLayout),
+        Refused::NotRelocated(_) => None,
     }
 }
 
 /// Makes it the interpreter that handlers see. There are few in a process's life: their memory is not given back.
-fn publish(session: &Session, found: Found) -> bool {
-    let Ok(memory) = sys::map_memory(size_of::<Found>()) else { return false };
-    let place = memory.cast::<Found>();
+fn publish(session: &Session, found: FoundInterpreter) -> bool {
+    let Ok(memory) = sys::map_memory(size_of::<FoundInterpreter>()) else { return false };
+    let place = memory.cast::<FoundInterpreter>();
     // SAFETY: fresh memory of that size, aligned to a page.
     unsafe { place.write(found) };
     // Release: whoever sees the pointer sees what it leads to.

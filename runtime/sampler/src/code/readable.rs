@@ -1,10 +1,11 @@
 //! The own memory for a handler that follows pointers which may be wrong.
 //!
-//! What can be read goes by pages. Known without asking: the page of the thread's stack pointer, and what
-//! [`ThreadMemory::trust`] was told of. Every other page is asked for by a system call that reads one word of it and
-//! does nothing else ([`pct_unwind::os::readable`]); the answers are remembered for a number of samples of the
-//! thread. Those about its stack are remembered for one sample: the stack's extent may be older than what is mapped
-//! now, as [`pct_unwind::Extent`] says, so there may be holes in it. Where nothing may be asked it is taken as mapped.
+//! What can be read goes by pages. Known without asking: the page of the thread's stack pointer, the part of its stack
+//! that is surely its own, and what [`ThreadMemory::trust`] was told of. Every other page is asked for by a system call
+//! that reads one word of it and does nothing else ([`pct_unwind::os::readable`]); the answers are remembered for a
+//! number of samples of the thread. Those about the rest of its stack are remembered for one sample: the stack's extent
+//! may be older than what is mapped now, as [`pct_unwind::Extent`] says, so there may be holes in it. Where nothing may
+//! be asked it is taken as mapped.
 //!
 //! An answer may grow old: what was mapped some samples ago may be gone. A whole chain of frames names nothing that
 //! is gone, and the first links of one that was met half built are asked for anew ([`ThreadMemory::look_again`]).
@@ -12,34 +13,63 @@
 //! This is a fence: loads from addresses that others wrote. Signal safety: loads, and one kind of raw system call.
 
 use core::cell::Cell;
+use core::hint::cold_path;
 
 use pct_elf::Memory;
 use pct_languages::ThreadMemory;
+use pct_languages::fields::Fields;
 use pct_unwind::{Extent, os};
 
 const PAGE: u64 = 4096;
-/// Pages that are remembered.
-pub const PAGES: usize = 128;
-/// Samples for which they are.
+/// Pages that are remembered. The functions of a deep stack, their names and their line tables lie on some hundred
+/// pages, and two pages with one place are asked for in each sample.
+pub const PAGES: usize = 1024;
+/// Samples for which they are after the last one that read them.
 const SAMPLES: u64 = 32;
 
 /// Pages that could be read, of one thread. All zeros: none.
 #[derive(Debug)]
 #[repr(C)]
 pub struct KnownPages {
+    /// Page numbers, and above them the sample that read the page last.
     pages: [Cell<u64>; PAGES],
-    samples: Cell<u64>,
+    /// The first sample whose pages are still remembered.
+    oldest: Cell<u64>,
+}
+
+/// Bits of a page's number: addresses have 47.
+const PAGE_BITS: u32 = 35;
+/// Samples are numbered up to here, which leaves room for the window; then from the beginning.
+const MOST_SAMPLES: u64 = 1 << 28;
+
+impl KnownPages {
+    /// A sample begins: the number of the oldest one whose pages are remembered; never 0.
+    fn begin(&self) -> u64 {
+        let mut oldest = self.oldest.get() + 1;
+        if oldest >= MOST_SAMPLES {
+            cold_path();
+            for page in &self.pages {
+                page.set(0);
+            }
+            oldest = 1;
+        }
+        self.oldest.set(oldest);
+        oldest
+    }
 }
 
 /// The memory during one sample.
 #[derive(Debug)]
 pub struct Readable<'k> {
     stack: (u64, u64),
-    /// First and last page of the stack of which it is known that they can be read, without a gap.
+    /// Pages of the stack of which it is known that they can be read, without a gap: the first octet, and the one
+    /// behind the last.
     stack_pages: Cell<(u64, u64)>,
     trusted: Cell<(u64, u64)>,
-    last: Cell<u64>,
     known: &'k KnownPages,
+    /// What pages have above their numbers that the oldest remembered sample, and this one, has read.
+    oldest: u64,
+    newest: u64,
     /// System calls that may still be made for pages that are not the stack's.
     probes: Cell<u32>,
 }
@@ -50,38 +80,46 @@ impl<'k> Readable<'k> {
     ///
     /// # Safety
     /// - What of `stack` above `stack_pointer` can be read when the kernel is asked stays so while the value lives;
-    ///   without probes, all of it can.
+    ///   without probes, all of it can. From `stack.sure` on it can be read in any case.
     /// - The caller runs on the thread whose stack that is.
     pub unsafe fn new(stack: Extent, stack_pointer: u64, known: &'k KnownPages, probes: u32) -> Self {
-        let samples = known.samples.get();
-        known.samples.set(samples.wrapping_add(1));
-        if samples.is_multiple_of(SAMPLES) {
-            known.pages.iter().for_each(|page| page.set(0));
-        }
         let own = stack_pointer >= stack.lo && stack_pointer < stack.hi;
-        let stack = if own { (stack_pointer, stack.hi) } else { (0, 0) };
         let here = stack_pointer / PAGE;
-        let stack_pages = match stack {
-            (from, to) if own && probes == 0 => (from / PAGE, (to - 1) / PAGE),
-            _ if own => (here, here),
-            // No page: the first comes after the last.
-            _ => (1, 0),
+        let (stack, stack_pages) = if own {
+            let sure = probes == 0 || here * PAGE >= stack.sure;
+            let last = if sure { (stack.hi - 1) / PAGE } else { here };
+            ((stack_pointer, stack.hi), (here * PAGE, (last + 1) * PAGE))
+        } else {
+            ((0, 0), (0, 0))
         };
+        let oldest = known.begin();
         Readable {
             stack,
             stack_pages: Cell::new(stack_pages),
             trusted: Cell::new((0, 0)),
-            last: Cell::new(0),
             known,
+            oldest: oldest << PAGE_BITS,
+            newest: (oldest + SAMPLES - 1) << PAGE_BITS,
             probes: Cell::new(probes),
         }
+    }
+
+    /// Whether the page was read or asked for in one of the last samples. It is about to be read.
+    #[inline(always)]
+    fn is_known(&self, page: u64) -> bool {
+        let Some(known) = self.known.pages.get(page as usize % PAGES) else { return false };
+        // The difference of the page numbers, which must be 0, comes above that of the samples.
+        let is_known = known.get().wrapping_sub(page | self.oldest).rotate_right(PAGE_BITS) < SAMPLES;
+        if is_known {
+            known.set(page | self.newest);
+        }
+        is_known
     }
 
     /// Whether the page with this number can be read.
     #[inline(always)]
     fn page(&self, page: u64) -> bool {
-        let known = || self.known.pages.get(page as usize % PAGES).is_some_and(|known| known.get() == page);
-        page != 0 && (page == self.last.get() || known() || self.other_page(page))
+        page != 0 && (self.is_known(page) || self.other_page(page))
     }
 
     #[inline(never)]
@@ -91,34 +129,30 @@ impl<'k> Readable<'k> {
         if shares(self.stack) {
             return self.stack_page(page);
         }
-        let place = self.known.pages.get(page as usize % PAGES);
-        if shares(self.trusted.get()) || place.is_some_and(|known| known.get() == page) {
-            self.last.set(page);
+        if shares(self.trusted.get()) {
             return true;
         }
         if !self.probe(page) {
             return false;
         }
-        if let Some(place) = place {
-            place.set(page);
+        if let Some(place) = self.known.pages.get(page as usize % PAGES) {
+            place.set(page | self.newest);
         }
-        self.last.set(page);
         true
     }
 
     /// Whether a page of the stack can be read.
     fn stack_page(&self, page: u64) -> bool {
-        let (first, last) = self.stack_pages.get();
-        if !(first..=last).contains(&page) {
-            if !os::readable(page.wrapping_mul(PAGE)) {
-                return false;
-            }
-            if page == last + 1 {
-                self.stack_pages.set((first, page));
-            }
+        let (from, to) = self.stack_pages.get();
+        let at = page.wrapping_mul(PAGE);
+        if at >= from && at < to {
+            return true;
         }
-        self.last.set(page);
-        true
+        let there = os::readable(at);
+        if there && at == to {
+            self.stack_pages.set((from, to + PAGE));
+        }
+        there
     }
 
     fn probe(&self, page: u64) -> bool {
@@ -133,6 +167,10 @@ impl<'k> Readable<'k> {
         let Some(end) = at.checked_add(len) else { return false };
         // Most loads are from the frame stack.
         let (from, to) = self.trusted.get();
+        if at >= from && end <= to {
+            return true;
+        }
+        let (from, to) = self.stack_pages.get();
         if at >= from && end <= to {
             return true;
         }
@@ -158,7 +196,7 @@ impl Memory for Readable<'_> {
     }
 
     #[inline(always)]
-    fn word(&self, at: u64) -> Option<u64> {
+    fn read_word(&self, at: u64) -> Option<u64> {
         if !self.spans(at, 8) {
             return None;
         }
@@ -170,7 +208,6 @@ impl Memory for Readable<'_> {
 impl ThreadMemory for Readable<'_> {
     fn trust(&self, from: u64, to: u64) {
         self.trusted.set((from, to));
-        self.last.set(0);
     }
 
     fn look_again(&self, at: u64) -> bool {
@@ -179,11 +216,23 @@ impl ThreadMemory for Readable<'_> {
         if at >= from && at < to {
             return self.stack_page(page);
         }
-        let there = page != 0 && self.probe(page);
-        if there {
-            self.last.set(page);
+        page != 0 && self.probe(page)
+    }
+
+    #[inline(always)]
+    fn read_fields<const N: usize>(&self, object: u64, fields: &Fields<N>) -> Option<[u64; N]> {
+        let (first, bytes) = fields.span();
+        let first = object.checked_add(first)?;
+        if !self.spans(first, bytes) {
+            return None;
         }
-        there
+        let from = core::ptr::with_exposed_provenance::<u8>(first as usize);
+        Some(
+            fields
+                .offsets()
+                // SAFETY: as for `copy`; each word ends within the span.
+                .map(|offset| unsafe { from.add(offset as usize).cast::<u64>().read_unaligned() }),
+        )
     }
 }
 
@@ -193,7 +242,7 @@ mod tests {
     use crate::sys;
 
     fn known() -> KnownPages {
-        KnownPages { pages: [const { Cell::new(0) }; PAGES], samples: Cell::new(0) }
+        KnownPages { pages: [const { Cell::new(0) }; PAGES], oldest: Cell::new(0) }
     }
 
     #[test]
@@ -204,14 +253,14 @@ mod tests {
         let known = known();
         // SAFETY: no stack.
         let memory = unsafe { Readable::new(Extent::default(), 0, &known, 100) };
-        assert_eq!(memory.word(mapping + 4088), Some(0));
-        assert_eq!(memory.word(mapping + 4089), None, "it ends on the next page");
-        assert_eq!(memory.word(mapping + 8192), Some(0));
+        assert_eq!(memory.read_word(mapping + 4088), Some(0));
+        assert_eq!(memory.read_word(mapping + 4089), None, "it ends on the next page");
+        assert_eq!(memory.read_word(mapping + 8192), Some(0));
         let mut all = [1; 3 * 4096];
         assert!(!memory.copy(mapping, &mut all));
         assert!(memory.copy(mapping, &mut all[..4096]) && all[..4096].iter().all(|octet| *octet == 0));
         for nowhere in [0, 8, 4095, 1 << 47, u64::MAX - 4, u64::MAX] {
-            assert_eq!(memory.word(nowhere), None);
+            assert_eq!(memory.read_word(nowhere), None);
         }
         assert!(memory.look_again(mapping) && !memory.look_again(mapping + 4096));
     }
@@ -222,18 +271,18 @@ mod tests {
         // SAFETY: a mapping of the test's own.
         unsafe { sys::unmap((mapping + 4 * 4096) as *mut u8, 4096) };
         let known = known();
-        let stack = Extent { lo: mapping, hi: mapping + 8 * 4096 };
+        let stack = Extent { lo: mapping, hi: mapping + 8 * 4096, sure: u64::MAX };
         // Twice: what one sample has found is nothing that the next one may trust.
         for _ in 0..2 {
             // SAFETY: nobody changes the mapping while the value lives.
             let memory = unsafe { Readable::new(stack, mapping + 4096 + 64, &known, 1) };
-            assert_eq!(memory.word(mapping + 4096), Some(0), "below the stack pointer, on its page");
+            assert_eq!(memory.read_word(mapping + 4096), Some(0), "below the stack pointer, on its page");
             for there in [2 * 4096, 3 * 4096 - 4, 4 * 4096 - 8, 5 * 4096, 8 * 4096 - 8] {
-                assert_eq!(memory.word(mapping + there), Some(0), "{there:#x}");
+                assert_eq!(memory.read_word(mapping + there), Some(0), "{there:#x}");
                 assert!(memory.look_again(mapping + there));
             }
             for hole in [4 * 4096 - 4, 4 * 4096, 5 * 4096 - 4] {
-                assert_eq!(memory.word(mapping + hole), None, "{hole:#x}");
+                assert_eq!(memory.read_word(mapping + hole), None, "{hole:#x}");
             }
             assert!(!memory.look_again(mapping + 4 * 4096));
             assert_eq!(memory.probes.get(), 1, "the stack's pages are not of that number");
@@ -244,44 +293,88 @@ mod tests {
     fn a_page_of_the_stack_that_goes_is_not_read_by_the_next_sample() {
         let mapping = sys::map_memory(4 * 4096).expect("memory") as u64;
         let known = known();
-        let stack = Extent { lo: mapping, hi: mapping + 4 * 4096 };
+        let stack = Extent { lo: mapping, hi: mapping + 4 * 4096, sure: u64::MAX };
         // SAFETY: nobody changes the mapping while the value lives.
         let first = unsafe { Readable::new(stack, mapping, &known, 9) };
-        assert_eq!(first.word(mapping + 2 * 4096), Some(0));
+        assert_eq!(first.read_word(mapping + 2 * 4096), Some(0));
         // SAFETY: a mapping of the test's own.
         unsafe { sys::unmap((mapping + 2 * 4096) as *mut u8, 4096) };
         // SAFETY: as above.
         let second = unsafe { Readable::new(stack, mapping, &known, 9) };
-        assert_eq!(second.word(mapping + 2 * 4096), None);
-        assert_eq!(second.word(mapping + 3 * 4096), Some(0));
+        assert_eq!(second.read_word(mapping + 2 * 4096), None);
+        assert_eq!(second.read_word(mapping + 3 * 4096), Some(0));
     }
 
     #[test]
-    fn pages_are_asked_for_once_in_a_number_of_samples() {
+    fn a_page_is_asked_for_when_no_sample_has_read_it_for_a_while() {
         let mapping = sys::map_memory(4096).expect("memory") as u64;
         let known = known();
-        let asked: u32 = (0..4 * SAMPLES)
-            .map(|_| {
-                // SAFETY: no stack.
-                let memory = unsafe { Readable::new(Extent::default(), 0, &known, 9) };
-                assert_eq!(memory.word(mapping), Some(0));
-                9 - memory.probes.get()
-            })
-            .sum();
-        assert_eq!(asked, 4);
+        let sample = |read: bool| {
+            // SAFETY: no stack.
+            let memory = unsafe { Readable::new(Extent::default(), 0, &known, 9) };
+            assert!(!read || memory.read_word(mapping) == Some(0));
+            9 - memory.probes.get()
+        };
+        let asked = |count: u64, read: bool| (0..count).map(|_| sample(read)).sum::<u32>();
+        assert_eq!(asked(4 * SAMPLES, true), 1, "each sample reads it");
+        asked(SAMPLES - 2, false);
+        assert_eq!(asked(1, true), 0);
+        asked(SAMPLES - 1, false);
+        assert_eq!(asked(2, true), 1);
+        // The numbers of samples begin anew.
+        known.oldest.set(MOST_SAMPLES - 2);
+        assert_eq!((asked(1, true), asked(1, true), asked(SAMPLES, true)), (1, 1, 0));
+        assert_eq!(known.oldest.get(), 1 + SAMPLES);
+    }
+
+    #[test]
+    fn fields_are_read_together_or_not_at_all() {
+        let mapping = sys::map_memory(2 * 4096).expect("memory") as u64;
+        // SAFETY: a mapping of the test's own.
+        unsafe {
+            sys::unmap((mapping + 4096) as *mut u8, 4096);
+            ((mapping + 4096 - 64) as *mut [u64; 8]).write([0, 1, 2, 3, 4, 5, 6, 7]);
+        }
+        let known = known();
+        // SAFETY: no stack.
+        let memory = unsafe { Readable::new(Extent::default(), 0, &known, 9) };
+        let object = mapping + 4096 - 64;
+        let fields = Fields::new([8, 56, 16]);
+        assert_eq!(memory.read_fields(object, &fields), Some([1, 7, 2]));
+        assert_eq!(memory.read_fields(object + 1, &fields), None, "the last word ends on the next page");
+        assert_eq!(memory.read_fields(u64::MAX - 4, &fields), None);
+        // What lies before the first field need not be there.
+        assert_eq!(memory.read_fields(mapping - 8, &fields), Some([0, 0, 0]));
+    }
+
+    #[test]
+    fn the_pages_of_a_deep_stack_are_all_remembered() {
+        let pages = 400;
+        let mapping = sys::map_memory(pages * 4096).expect("memory") as u64;
+        let known = known();
+        let probes = pages as u32 + 9;
+        for sample in 0..SAMPLES {
+            // SAFETY: no stack.
+            let memory = unsafe { Readable::new(Extent::default(), 0, &known, probes) };
+            for page in 0..pages as u64 {
+                assert_eq!(memory.read_word(mapping + page * 4096), Some(0));
+            }
+            let asked = probes - memory.probes.get();
+            assert_eq!(asked, if sample == 0 { pages as u32 } else { 0 }, "sample {sample}");
+        }
     }
 
     #[test]
     fn without_system_calls_only_what_is_known_is_read() {
         let mapping = sys::map_memory(2 * 4096).expect("memory") as u64;
         let known = known();
-        let stack = Extent { lo: mapping, hi: mapping + 4096 };
+        let stack = Extent { lo: mapping, hi: mapping + 4096, sure: u64::MAX };
         // SAFETY: the mapping lives as long as the test.
         let memory = unsafe { Readable::new(stack, mapping + 64, &known, 0) };
-        assert_eq!(memory.word(mapping + 64), Some(0));
-        assert_eq!(memory.word(mapping + 4096), None);
+        assert_eq!(memory.read_word(mapping + 64), Some(0));
+        assert_eq!(memory.read_word(mapping + 4096), None);
         memory.trust(mapping + 4096, mapping + 4200);
-        assert_eq!(memory.word(mapping + 4096), Some(0));
+        assert_eq!(memory.read_word(mapping + 4096), Some(0));
         assert!(!memory.look_again(mapping + 4096));
     }
 }

@@ -1,11 +1,13 @@
 //! The regions of code in this process, and what became of them.
 //!
 //! The list is the maps file's executable lines, merged with what was known: lines that are new get an id and a record,
-//! those that are gone get an end. It belongs to the housekeeper's lock. For the recorder `counts` each change publishes a
-//! new sorted array by pointer; arrays are kept, since a handler may still be reading an old one. A region gets its counters
-//! at its first sample: most processes are sampled in two or three of their dozen regions, or in none.
+//! those that are gone get an end. It belongs to the housekeeper's lock. For the recorder `counts` each
+//! change publishes a new sorted array by pointer; arrays are kept, since a handler may still be reading an
+//! old one. A region gets its counters at its first sample: most processes are sampled in two or three of
+//! their dozen regions, or in none.
 //!
-//! Signal safety of the reading side ([`Regions::find`]): loads. The refresh reads /proc/thread-self/maps and /proc/thread-self/mem.
+//! Signal safety of the reading side ([`Regions::find`]): loads. The refresh reads /proc/thread-self/maps and
+//! /proc/thread-self/mem.
 
 use core::hint::cold_path;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -20,7 +22,7 @@ use crate::sys::text::Buf;
 use pct_elf::{Ahead, Image};
 use pct_format::LossCause;
 use pct_format::head::kind;
-use pct_format::layout::{SEGMENT_HEADER_BYTES, SEGMENT_HEADER_WORDS, header as at, segment_kind};
+use pct_format::layout::{SEGMENT_HEADER_BYTES, SEGMENT_HEADER_WORDS, Wanted, header as at, segment_kind};
 use pct_format::push::SegmentHead;
 use pct_format::record::{Encoder, RegionFacts, region_flag};
 
@@ -53,8 +55,8 @@ pub struct Entry {
     counters: Counters,
 }
 
-/// Where a region's counters are: their first word in the file, and in the upper bits the bytes of code per counter as a
-/// shift. 0 = none yet.
+/// Where a region's counters are: their first word in the file, and in the upper bits the bytes of code per
+/// counter as a shift. 0 = none yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 struct Counters(u64);
@@ -93,6 +95,10 @@ pub struct List {
     count: [usize; 2],
     entries: [[Entry; MAX_REGIONS]; 2],
     next_id: u32,
+    /// Regions up to this id were there at the first look, and the loader had not been asked for anything before; 0 =
+    /// there was no look, or it had.
+    from_start: u32,
+    looks: u32,
     /// Entries before this one were asked for by [`List::next_new_object`].
     looked_to: usize,
     buffer: [u8; 8192],
@@ -108,22 +114,23 @@ const NOWHERE: u64 = i64::MAX as u64;
 #[derive(Debug)]
 #[repr(C)]
 struct Set {
-    /// First addresses of the regions if they are so few, and [`NOWHERE`] for those that are not there: a line of cache.
+    /// First addresses of the regions if they are so few, and [`NOWHERE`] for those that are not there: a
+    /// line of cache.
     starts: [u64; FEW],
     count: usize,
-    // As many `Seen` follow.
+    // As many `VisibleRegion` follow.
 }
 
 /// What a handler sees of a region.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Seen {
+pub struct VisibleRegion {
     start: u64,
     end: u64,
     counters: AtomicU64,
 }
 
-impl Seen {
+impl VisibleRegion {
     /// Word of the file that counts this PC of the region; `None`: it has no counters (yet).
     #[inline(always)]
     #[must_use]
@@ -138,7 +145,7 @@ impl Seen {
     }
 }
 
-/// Regions of this process. All zeros is none.
+/// Regions of this process. All zeros: no region is known.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Regions {
@@ -154,7 +161,27 @@ impl List {
         self.entries.get(self.which).and_then(|e| e.get(..count)).unwrap_or(&[])
     }
 
-    /// Where an object is mapped that was not given out before; of an object with several regions perhaps more than once.
+    /// After a look. `loader_was_asked`: objects may have come at run time before it.
+    pub fn note_look(&mut self, loader_was_asked: bool) {
+        if self.looks == 0 && !loader_was_asked {
+            self.from_start = self.next_id;
+        }
+        self.looks = self.looks.saturating_add(1);
+    }
+
+    /// The addresses between the first and the last object that the loader may take away again. `is_lasting` says of
+    /// the place where an object is mapped that it stays.
+    pub fn may_go(&self, is_lasting: impl Fn(u64) -> bool + Clone) -> core::ops::Range<u64> {
+        let entries = self.entries().iter();
+        let mut late = entries.filter(|e| e.inode != 0 && e.id > self.from_start && !is_lasting(e.base));
+        match (late.clone().next(), late.next_back()) {
+            (Some(first), Some(last)) => first.start..last.end,
+            _ => 0..0,
+        }
+    }
+
+    /// Where an object is mapped that was not given out before; of an object with several regions perhaps
+    /// more than once.
     pub fn next_new_object(&mut self) -> Option<u64> {
         let count = self.count.get(self.which).copied()?;
         let entries = self.entries.get_mut(self.which)?.get_mut(..count)?;
@@ -168,6 +195,13 @@ impl List {
                 }
             }
         }
+    }
+
+    /// Gives the object that is mapped at `base` out once more, after the next look at the maps.
+    pub fn look_again_at(&mut self, base: u64) {
+        let count = self.count.get(self.which).copied().unwrap_or(0);
+        let known = self.entries.get_mut(self.which).and_then(|e| e.get_mut(..count)).unwrap_or(&mut []);
+        known.iter_mut().filter(|entry| entry.base == base).for_each(|entry| entry.looked_at = false);
     }
 
     /// The path of the object that is mapped at `base`, as the maps file has it; empty when it is gone.
@@ -189,15 +223,17 @@ impl List {
 }
 
 impl Regions {
-    /// Looks at the maps file and records what changed. `counts`: handlers look regions up here. `see` is shown every mapping.
+    /// Looks at the maps file and records in `file` what changed. `counts`: handlers look regions up here.
+    /// `refused` hears what the kernel did not let us see. `see` is shown every mapping.
     pub fn refresh(
         &self,
         list: &mut List,
-        log: &Log,
-        keep: &Lock<Chain>,
+        file: (&Log, &Lock<Chain>),
         counts: bool,
+        refused: impl Fn(Wanted, sys::Errno),
         mut see: impl FnMut(&Mapping<'_>),
     ) {
+        let (log, keep) = file;
         let now = crate::record::time::now();
         let old = list.which & 1;
         let new = old ^ 1;
@@ -215,11 +251,10 @@ impl Regions {
             log,
             keep,
         };
-        let memory = sys::open(sys::c(c"/proc/thread-self/mem"), sys::O_RDONLY, 0).ok();
         let mut count = 0;
         // Where the object begins whose mappings pass by: its first page has the headers.
         let mut object = (0u64, 0u64, 0u64);
-        let read = maps::each(&mut list.buffer, |m| {
+        let mut each = |m: Mapping<'_>, memory: Option<&sys::Fd>| {
             see(&m);
             if m.offset == 0 && m.readable() {
                 object = (m.device, m.inode, m.start);
@@ -235,12 +270,25 @@ impl Regions {
                 *place = *same;
             } else {
                 let base = if (m.device, m.inode) == (object.0, object.1) { object.2 } else { m.start };
-                *place = scan.begin(&m, base, memory.as_ref());
+                *place = scan.begin(&m, base, memory);
             }
             count += 1;
             true
+        };
+        let mut memory_refused = None;
+        let read = sys::with_descriptor(|| {
+            let memory = sys::open(sys::c(c"/proc/thread-self/mem"), sys::O_RDONLY, 0);
+            memory_refused = memory.as_ref().err().copied();
+            match memory {
+                Err(sys::Errno::EMFILE) => Err(sys::Errno::EMFILE),
+                memory => maps::read_maps(&mut list.buffer, |m| each(m, memory.as_ref().ok())),
+            }
         });
-        if read.is_err() {
+        if let Some(errno) = memory_refused {
+            refused(Wanted::Objects, errno);
+        }
+        if let Err(errno) = read {
+            refused(Wanted::Mappings, errno);
             return;
         }
         for lost in gone {
@@ -255,16 +303,16 @@ impl Regions {
         if changed {
             let epoch = self.epoch.fetch_add(1, Ordering::Relaxed) + 1;
             log.header_set(at::REGION_EPOCH, epoch);
-            if counts {
-                self.publish(list.entries());
+            if counts && let Err(errno) = self.publish(list.entries()) {
+                refused(Wanted::Memory, errno);
             }
         }
     }
 
     /// A new array for handlers. Without memory for it the old one stays.
-    fn publish(&self, entries: &[Entry]) {
-        let bytes = size_of::<Set>() + entries.len() * size_of::<Seen>();
-        let Ok(memory) = sys::map_memory(bytes) else { return };
+    fn publish(&self, entries: &[Entry]) -> sys::Result<()> {
+        let bytes = size_of::<Set>() + entries.len() * size_of::<VisibleRegion>();
+        let memory = sys::map_memory(bytes)?;
         let set = memory.cast::<Set>();
         let mut starts = [NOWHERE; FEW];
         if entries.len() <= FEW {
@@ -273,20 +321,23 @@ impl Regions {
         // SAFETY: fresh memory of `bytes` bytes, page-aligned; nobody else knows it yet.
         unsafe {
             set.write(Set { starts, count: entries.len() });
-            let first = set.add(1).cast::<Seen>();
+            let first = set.add(1).cast::<VisibleRegion>();
             for (i, e) in entries.iter().enumerate() {
-                first.add(i).write(Seen {
+                first.add(i).write(VisibleRegion {
                     start: e.start,
                     end: e.end,
                     counters: AtomicU64::new(e.counters.0),
                 });
             }
         }
-        // Release: whoever sees the pointer sees the entries. The old array stays mapped for handlers that still read it.
+        // Release: whoever sees the pointer sees the entries. The old array stays mapped for handlers that
+        // still read it.
         self.set.store(set, Ordering::Release);
+        Ok(())
     }
 
-    /// Gives the region of `pc` counters, with this shift to begin with. False: it has no room, or there is no such region.
+    /// Gives the region of `pc` counters, with this shift to begin with. False: it has no room, or there is
+    /// no such region.
     pub fn provide(&self, list: &mut List, log: &Log, pc: u64, shift: u64) -> bool {
         let count = list.count.get(list.which).copied().unwrap_or(0);
         let known = list.entries.get_mut(list.which).and_then(|e| e.get_mut(..count)).unwrap_or(&mut []);
@@ -305,18 +356,19 @@ impl Regions {
     /// The region of a PC, for the recorder `counts`.
     #[inline(always)]
     #[must_use]
-    pub fn find(&self, pc: u64) -> Option<&Seen> {
+    pub fn find(&self, pc: u64) -> Option<&VisibleRegion> {
         let set = self.set.load(Ordering::Acquire);
         if set.is_null() {
             cold_path();
             return None;
         }
         // SAFETY: `publish` wrote header and entries before it stored the pointer, and they are never unmapped.
-        let (starts, entries) =
-            unsafe { (&(*set).starts, core::slice::from_raw_parts(set.add(1).cast::<Seen>(), (*set).count)) };
+        let (starts, entries) = unsafe {
+            (&(*set).starts, core::slice::from_raw_parts(set.add(1).cast::<VisibleRegion>(), (*set).count))
+        };
         let after = if entries.len() <= FEW {
-            // Comparing with all costs less than one branch foreseen wrongly. A difference of two user addresses is negative
-            // where the upper bit is set.
+            // Comparing with all costs less than one branch foreseen wrongly. A difference of two user
+            // addresses is negative where the upper bit is set.
             FEW - starts.iter().map(|start| (pc.wrapping_sub(*start) >> 63) as usize).sum::<usize>()
         } else {
             cold_path();
@@ -437,7 +489,8 @@ fn counters(entry: &Entry, log: &Log, shift: u64) -> Counters {
 
 /// Appends a record to the keep segments; a definition that cannot be kept is counted.
 pub fn keep_record(keep: &Lock<Chain>, log: &Log, record: Option<&[u64]>) {
-    let kept = record.is_some_and(|r| keep.lock_patiently().is_some_and(|mut k| k.append(log, true, r, &[])));
+    let kept =
+        record.is_some_and(|r| keep.lock_patiently(true).is_some_and(|mut k| k.append(log, true, r, &[])));
     if !kept {
         log.lose(LossCause::Definitions, 1, 0);
     }

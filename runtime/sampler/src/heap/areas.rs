@@ -1,7 +1,7 @@
 //! Areas of the mapped file that grow in steps, each with private memory beside it.
 //!
-//! The first areas are small, so that a short process writes little; the last ones are large. What decides where something is
-//! lies in private memory; what a reader wants lies in the file.
+//! The first areas are small, so that a short process writes little; the last ones are large. What decides
+//! where something is lies in private memory; what a reader wants lies in the file.
 //!
 //! Signal safety: loads. Adding an area is a few system calls, by whoever holds the caller's lock.
 
@@ -19,12 +19,12 @@ use crate::sys;
 #[repr(C)]
 pub(crate) struct Areas<const N: usize, const P: usize> {
     count: AtomicU32,
-    areas: [Place; N],
+    areas: [AreaSlot; N],
 }
 
 #[derive(Debug)]
 #[repr(C)]
-struct Place {
+struct AreaSlot {
     private: AtomicPtr<AtomicU64>,
     /// First word in the file, behind the area's header.
     first: AtomicU64,
@@ -71,8 +71,8 @@ impl<const N: usize, const P: usize> Areas<N, P> {
         self.areas.iter().take(count).filter_map(|place| {
             let places = place.places.load(Ordering::Relaxed) as usize;
             let private = place.private.load(Ordering::Relaxed);
-            // SAFETY: `add` mapped so many words before it raised the count; the mapping stays as long as anybody is in the
-            // session.
+            // SAFETY: `add` mapped so many words before it raised the count; the mapping stays as long as
+            // anybody is in the session.
             let all =
                 (!private.is_null()).then(|| unsafe { core::slice::from_raw_parts(private, places * P) })?;
             let (private, beside) = all.split_at_checked(places)?;

@@ -41,16 +41,32 @@ pub fn kept(size: u64, interval: u64, wider: u64) -> f64 {
     wide / narrow
 }
 
+/// 1/n at place n.
+const RECIPROCALS: [f64; 18] = {
+    let mut all = [0.0; 18];
+    let mut n = 1;
+    while n < all.len() {
+        all[n] = 1.0 / n as f64;
+        n += 1;
+    }
+    all
+};
+
 /// `(1 - e^-x, e^-x)` for x > 0. The first keeps its digits for small x.
 fn chance(x: f64) -> (f64, f64) {
-    if x < 0.5 {
-        // 1 - e^-x = x (1 - x/2 (1 - x/3 (1 - ...)))
+    // 1 - e^-x = x (1 - x/2 (1 - x/3 (1 - ...))): most blocks are so small that few terms do.
+    let series = |terms: core::ops::Range<u32>| {
         let mut sum = 1.0;
-        for n in (2..18).rev() {
-            sum = 1.0 - x / f64::from(n) * sum;
+        for n in terms.rev() {
+            sum = 1.0 - x * RECIPROCALS.get(n as usize).copied().unwrap_or(0.0) * sum;
         }
-        let p = x * sum;
-        return (p, 1.0 - p);
+        (x * sum, 1.0 - x * sum)
+    };
+    if x < 1.0 / 64.0 {
+        return series(2..8);
+    }
+    if x < 0.5 {
+        return series(2..18);
     }
     if x > 700.0 {
         return (1.0, 0.0);

@@ -1,10 +1,10 @@
 //! How many bytes each thread may still request before one of its requests is sampled.
 //!
-//! The word is in the thread's control block: a slot that the C library reserved for a key of ours, at a fixed distance
-//! from the thread's base. So every thread has one, older or younger than us, and nothing is freed when it ends. A second
-//! slot says how often the interval was doubled when the word was drawn: a sample is weighed by the interval that it was
-//! drawn with. A reused stack begins with what its last thread left, which is as good as a fresh draw; a word that was
-//! never drawn is 0, and is not a countdown.
+//! The word is in the thread's control block: a slot that the C library reserved for pct's key, at a fixed distance
+//! from the thread's base. So every thread has one, older or younger than us, and nothing is freed when it
+//! ends. A second slot says how often the interval was doubled when the word was drawn: a sample is weighed
+//! by the interval that it was drawn with. A reused stack begins with what its last thread left, which is as
+//! good as a fresh draw; a word that was never drawn is 0, and is not a countdown.
 //!
 //! Where there is no such slot (musl keeps them behind a pointer) threads share 4096 words by their base. There a
 //! subtraction is locked, so that none is lost and each crossing belongs to one thread.
@@ -16,7 +16,8 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use super::chance;
 use crate::sys::{self, arch};
 
-/// Distance of the countdown from the thread's base; 0 = there is none: nothing is sampled, or words are [shared](SHARED).
+/// Distance of the countdown from the thread's base; 0 = there is no such slot: nothing is sampled, or words
+/// are [shared](SHARED).
 pub static SLOT: AtomicUsize = AtomicUsize::new(0);
 /// Distance of the word beside it.
 static SHIFT_SLOT: AtomicUsize = AtomicUsize::new(0);
@@ -71,8 +72,8 @@ pub fn is_shared() -> bool {
     SLOT.load(Ordering::Relaxed) == 0
 }
 
-/// What is left of this thread's countdown; 0 where threads share words. Two readings differ if the thread requested anything
-/// between them.
+/// What is left of this thread's countdown; 0 where threads share words. Two readings differ if the thread
+/// requested anything between them.
 #[must_use]
 pub fn left() -> u64 {
     match SLOT.load(Ordering::Relaxed) {
@@ -92,8 +93,8 @@ pub struct Drawing {
     pub shift: u32,
 }
 
-/// Settles a request of `bytes` (at least 1) by this thread. `subtracted`: the wrapper has lowered the thread's own word
-/// already, to 0 or below. Gives the shift of the sample if the request is one.
+/// Settles a request of `bytes` (at least 1) by this thread. `subtracted`: the wrapper has lowered the
+/// thread's own word already, to 0 or below. Gives the shift of the sample if the request is one.
 pub fn settle(bytes: u64, subtracted: bool, draw: impl FnOnce() -> Drawing) -> Option<u32> {
     match SLOT.load(Ordering::Acquire) {
         0 => settle_shared(bytes, draw),
@@ -119,7 +120,8 @@ fn settle_own(slot: usize, bytes: u64, subtracted: bool, draw: impl FnOnce() -> 
         match next.checked_sub(bytes).filter(|left| *left != 0) {
             Some(left) => next = left,
             None => {
-                // A fresh countdown that this very request uses up; the overshoot is dropped, so the next is drawn anew.
+                // A fresh countdown that this very request uses up; the overshoot is dropped, so the next is
+                // drawn anew.
                 sampled = Some(drawing.shift);
                 next = chance::draw(chance::mixed(drawing.random), drawing.interval);
             }

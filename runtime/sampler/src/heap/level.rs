@@ -2,7 +2,10 @@
 //!
 //! Signal safety: system calls, by who holds the housekeeper's lock.
 
+use core::sync::atomic::Ordering;
+
 use pct_format::head::kind;
+use pct_format::heap::account;
 use pct_format::record::Encoder;
 
 use crate::process::session::{House, Session};
@@ -12,12 +15,28 @@ use crate::sys;
 /// Octets of /proc/self/status that are looked at: the lines about memory end in the first thousand.
 const STATUS_BYTES: usize = 2048;
 
+/// Estimates of the octets that are live and that were allocated, as the account has them; `None`:
+/// allocations are not sampled.
+#[must_use]
+pub(crate) fn levels(session: &Session) -> Option<[u64; 2]> {
+    let heap = &session.heap;
+    if !heap.on.load(Ordering::Relaxed) {
+        return None;
+    }
+    // Before the first sample there is no account.
+    let account = heap.account(session);
+    let word =
+        |at: usize| account.and_then(|words| words.get(at)).map_or(0, |word| word.load(Ordering::Relaxed));
+    Some([account::LIVE_BYTES, account::BYTES].map(|at| f64::from_bits(word(at)).max(0.0) as u64))
+}
+
 /// Writes what memory is now into the process's ring, if allocations are sampled.
 pub(crate) fn note(session: &Session, house: &mut House) {
-    let Some([live, allocated]) = super::levels(session) else { return };
+    let Some([live, allocated]) = levels(session) else { return };
     if !session.may_call() {
         return;
     }
+    session.heap.look_at_time(session);
     let mut buffer = [0; STATUS_BYTES];
     let Ok(status) = sys::read_file(sys::c(c"/proc/self/status"), &mut buffer) else { return };
     let mut record = Encoder::new(&mut house.record).raw_word(time::now()).number(live).number(allocated);

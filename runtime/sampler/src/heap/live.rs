@@ -1,7 +1,8 @@
 //! The live table: the sampled blocks that are live, and those that were at the peak.
 //!
-//! A place is private words that decide ([`super::places`]: the address; beside it what a free needs) and an entry in the
-//! file at the same number, for readers. An entry's state is stored last when it is filled and first when it is emptied.
+//! A place is private words that decide ([`super::places`]: the address; beside it what a free needs) and an
+//! entry in the file at the same number, for readers. An entry's state is stored last when it is filled and
+//! first when it is emptied.
 //!
 //! Signal safety: loads, stores and compare-and-swaps; nobody waits.
 
@@ -11,12 +12,14 @@ use pct_format::heap::{ENTRY_WORDS, EntryState, HeapEntry, entry};
 use pct_format::layout::segment_kind;
 
 use super::areas::{Area, Areas, Shape};
-use super::places::{Places, Search, state};
+use super::places::{Places, Search, is_address, state};
 use super::tags;
 use crate::record::log::Log;
+use crate::signal::stores_may_fault::StoresMayFault;
+use crate::sys::arch::prefetch;
 
-/// Areas of the table. Private: the address or state; then shift and flags and stack as in the entry, the size, the time of
-/// the request (of the free, for a ghost).
+/// Areas of the table. Private: the address or state; then shift and flags and stack as in the entry, the
+/// size, the time of the request (of the free, for a ghost).
 pub(crate) type LiveAreas = Areas<5, 4>;
 
 /// Their shape: 65,536 places, 3 MB of the file.
@@ -65,7 +68,8 @@ const SIZE: usize = 1;
 const TIME: usize = 2;
 type Beside = [AtomicU64; 3];
 
-/// Enters a block. Its tag is there already. False: no place near its home.
+/// Enters a block. Its tag is there already. False: no place near its home. Its address is one
+/// ([`is_address`]).
 pub(crate) fn insert(areas: &LiveAreas, log: &Log, block: &Block, tid: u32, peak_time: u64) -> bool {
     let home = tags::bucket(block.address);
     for area in areas.all() {
@@ -98,17 +102,48 @@ pub(crate) fn insert(areas: &LiveAreas, log: &Log, block: &Block, tid: u32, peak
     false
 }
 
-/// Removes the block with this address at raw time `now`, if it is there; a ghost stays when it was live at the peak.
-pub(crate) fn remove(areas: &LiveAreas, log: &Log, address: u64, now: u64, peak_time: u64) -> Option<Block> {
+/// A block of this address is entered soon: the lines of the cache that this takes come meanwhile.
+pub(crate) fn expect(areas: &LiveAreas, log: &Log, address: u64) {
+    let Some(area) = areas.all().next() else { return };
+    let first = Places(area.private).first_of(tags::bucket(address));
+    if let Some(word) = area.private.get(first) {
+        prefetch(word);
+    }
+    if let Some(beside) = area.beside::<3>(first) {
+        prefetch(beside);
+    }
+    if let Some(words) = area.entry::<ENTRY_WORDS>(log, first) {
+        prefetch(words);
+    }
+    tags::ALL.expect(address);
+}
+
+/// A block whose place is the caller's, who empties it.
+pub(crate) struct Taken<'a> {
+    area: Area<'a>,
+    place: usize,
+    address: u64,
+}
+
+/// Takes the block with this address, if it is there. (Nothing is stored to the file yet.)
+pub(crate) fn take_block(areas: &LiveAreas, address: u64) -> Option<Taken<'_>> {
     let home = tags::bucket(address);
-    let (_, area, place) = search(areas, |places| places.take(home, address))?;
-    Some(empty(&area, log, place, address, now, peak_time))
+    let (_, area, place) = search(areas, |places| places.claim_address(home, address))?;
+    Some(Taken { area, place, address })
+}
+
+impl Taken<'_> {
+    /// Removes the block at raw time `now`; a ghost stays when it was live at the peak.
+    pub(crate) fn remove(self, log: &Log, now: u64, peak_time: u64) -> Block {
+        empty(&self.area, log, self.place, self.address, now, peak_time)
+    }
 }
 
 /// How often a search begins anew because somebody works on a place that may be the one.
 const TRIES: u32 = 200;
 
-/// Looks for a block in each area by `look`. Thinning makes places BUSY for a moment, one at a time: then it looks again.
+/// Looks for a block in each area by `look`. Thinning makes places BUSY for a moment, one at a time: then it
+/// looks again.
 fn search<'a>(
     areas: &'a LiveAreas,
     look: impl Fn(&Places<'_>) -> Search,
@@ -165,9 +200,10 @@ fn block_at(area: &Area<'_>, place: usize, address: u64) -> Block {
 }
 
 /// The block with this address, if it is there, is about to be reallocated.
-pub(crate) fn begin_move(areas: &LiveAreas, log: &Log, address: u64) -> Option<Moving> {
+pub(crate) fn begin_move(areas: &LiveAreas, log: &Log, may_call: bool, address: u64) -> Option<Moving> {
     let home = tags::bucket(address);
     let (number, area, place) = search(areas, |places| places.begin_move(home, address))?;
+    let _stores = StoresMayFault::in_thread(may_call);
     set_state(&area, log, place, EntryState::Moving);
     Some(Moving { place: (number as u64) << 32 | place as u64, address })
 }
@@ -218,9 +254,9 @@ pub(crate) fn thin(areas: &LiveAreas, log: &Log, mut fate: impl FnMut(&Block, bo
     for area in areas.all() {
         let places = Places(area.private);
         for place in 0..area.private.len() {
-            let word = places.word(place);
+            let word = places.state_word(place);
             let is_ghost = word == state::GHOST;
-            if !is_ghost && (word <= state::GHOST || word & state::MOVING != 0) {
+            if !is_ghost && !is_address(word) {
                 continue;
             }
             let block = block_at(&area, place, if is_ghost { 0 } else { word });

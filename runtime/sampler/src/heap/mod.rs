@@ -10,35 +10,40 @@
 //!                 \---- not 0: remove from the live table, then the host's free
 //! ```
 //!
-//! The wrappers are the shells' (`pct-preload`, feature `alloc`); here is what they call when a countdown has run out or a tag
-//! is set. Reading order: [`chance`] (what a sample stands for), [`countdown`], [`tags`], `places` and `live` (the table),
-//! `sums`, `areas` (where they lie), `peak`.
+//! The wrappers are the shells' (`pct-preload`, feature `alloc`); here is what they call when a countdown has
+//! run out or a tag is set. Reading order: [`chance`] (what a sample stands for), [`countdown`], [`tags`],
+//! `pace` (which of them are recorded), `places` and `live` (the table), `sums`, `areas` (where they lie), `peak`.
 //!
-//! Always holds: nothing here calls the program's allocator, waits for a lock or moves a block. What is decided is decided by
-//! private memory; what is in the file is for readers. Once the areas are there no system call is needed.
+//! Always holds: nothing here calls the program's allocator, waits for a lock or moves a block. What is
+//! decided is decided by private memory; what is in the file is for readers. Once the areas are there, a sampled
+//! request or free makes one system call, which asks whether SIGBUS is blocked ([`StoresMayFault`]); under a
+//! filter on system calls none.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use pct_format::heap::{ACCOUNT_WORDS, AllocServer, MAX_SHIFT, account, entry_flag};
+use pct_format::heap::{ACCOUNT_WORDS, MAX_SHIFT, account, entry_flag};
 use pct_format::layout::segment_kind;
-use pct_format::record::Frame;
 
+use crate::code::call_stack::{self, NoStack};
 use crate::code::callers;
-use crate::process::file;
 use crate::process::session::{self, Session};
+use crate::process::{file, report};
 use crate::record::time;
+use crate::signal::stores_may_fault::StoresMayFault;
 use crate::sys;
 use crate::sys::arch::Regs;
-use crate::sys::lock::Lock;
 
 mod areas;
 pub mod chance;
 pub mod countdown;
+pub(crate) mod facts;
 pub(crate) mod level;
 mod live;
+mod pace;
 mod peak;
 mod places;
 pub mod said;
+pub mod state;
 mod sums;
 pub mod tags;
 
@@ -47,92 +52,34 @@ mod sync {
     pub(crate) use core::sync::atomic::{AtomicU64, Ordering};
 }
 
+pub use facts::{Facts, facts};
 pub use live::Moving;
-use live::{Block, Fate, LiveAreas};
-use sums::SumAreas;
+use live::{Block, Fate};
+use pace::Site;
+use state::Heap;
 
-/// Allocation samples of a session. All zeros: off.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Heap {
-    on: AtomicBool,
-    /// The first areas are in the file.
-    ready: AtomicBool,
-    /// They could not be made so often.
-    refused: AtomicU32,
-    interval: AtomicU64,
-    /// How often it is doubled now, and at least since the table was thinned.
-    shift: AtomicU32,
-    least_shift: AtomicU32,
-    /// Seed and state of the generator.
-    seed: AtomicU64,
-    dice: AtomicU64,
-    /// Samples so far, and when the rate was looked at last, in ns.
-    samples: AtomicU64,
-    rate_looked_ns: AtomicU64,
-    /// First word of the account in the file, 0 = none.
-    account: AtomicU64,
-    live: LiveAreas,
-    sums: SumAreas,
-    peak: peak::Peak,
-    /// Held while areas are added and while the table is thinned.
-    growth: Lock<()>,
-}
-
-/// Samples after which the rate is looked at, and the most a second.
+/// Recorded samples after which their rate is looked at, and the most a second.
 const LOOK_EVERY: u64 = 256;
 const MOST_A_SECOND: u64 = 2000;
+/// The same of samples that are drawn. Those of busy sites are left out at a tenth of the cost of a recorded one.
+const DRAWN_LOOK_EVERY: u64 = 1024;
+const MOST_DRAWN_A_SECOND: u64 = 20_000;
 /// How often the file is tried to be made before allocation samples are given up.
 const MOST_REFUSALS: u32 = 20;
-/// How often a stack's id is asked for while others define theirs.
-const ID_TRIES: u32 = 20_000;
-const ID_TRIES_BETWEEN_YIELDS: u32 = 100;
 
 /// What a shell gives: see [`install`].
 static STARTER: AtomicUsize = AtomicUsize::new(0);
 /// Calls before the wrappers were ready.
 static EARLY: AtomicU64 = AtomicU64::new(0);
-static SERVER: AtomicU32 = AtomicU32::new(0);
-static SERVER_PATH: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
-static SOURCES: AtomicU64 = AtomicU64::new(0);
 
-/// Who serves malloc, and what is wrapped.
-#[derive(Clone, Copy, Debug)]
-pub struct Facts {
-    /// Who.
-    pub server: AllocServer,
-    /// Path of the object.
-    pub path: &'static [u8],
-    /// [`pct_format::heap::source`].
-    pub sources: u64,
-}
-
-/// A shell that wraps allocators says so in its constructor, before sampling starts. (Through an address, so that a shell that
-/// wraps nothing does not carry what only they need.)
+/// A shell that wraps allocators says so in its constructor, before sampling starts. (Through an address, so
+/// that a shell that wraps nothing does not carry what only they need.)
 pub fn install(facts: &Facts) {
-    SERVER.store(facts.server as u32, Ordering::Relaxed);
-    let [start, length] = &SERVER_PATH;
-    start.store(facts.path.as_ptr() as usize, Ordering::Relaxed);
-    length.store(facts.path.len(), Ordering::Relaxed);
-    SOURCES.store(facts.sources, Ordering::Relaxed);
+    facts::set(facts);
     let (tags, bytes) = tags::ALL.memory();
     // SAFETY: whole pages of our own; the child of a fork begins without sampled blocks.
     let _ = unsafe { sys::madvise(tags, bytes, sys::MADV_WIPEONFORK) };
     STARTER.store(start_now as fn(&Session) as usize, Ordering::Release);
-}
-
-/// What was said at [`install`].
-#[must_use]
-pub fn facts() -> Facts {
-    let [start, length] = [0, 1].map(|i: usize| SERVER_PATH.get(i).map_or(0, |w| w.load(Ordering::Relaxed)));
-    let path: &'static [u8] = if start == 0 {
-        &[]
-    } else {
-        // SAFETY: `install` took them from a slice that lives for good.
-        unsafe { core::slice::from_raw_parts(start as *const u8, length) }
-    };
-    let server = AllocServer::from_number(u64::from(SERVER.load(Ordering::Relaxed)));
-    Facts { server: server.unwrap_or(AllocServer::NotKnown), path, sources: SOURCES.load(Ordering::Relaxed) }
 }
 
 /// A call came before the wrappers were ready.
@@ -140,8 +87,8 @@ pub fn note_early_call() {
     EARLY.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Whether allocations are to be sampled and a shell wraps them; what the header says of them is known then. Before the first clock
-/// is armed, in whose handler the file may be made.
+/// Whether allocations are to be sampled and a shell wraps them; what the header says of them is known then.
+/// Before the first clock is armed, in whose handler the file may be made.
 pub(crate) fn set_up(session: &Session) {
     let heap = &session.heap;
     let options = &session::seed().options;
@@ -152,12 +99,14 @@ pub(crate) fn set_up(session: &Session) {
     heap.interval.store(options.alloc, Ordering::Relaxed);
     heap.shift.store(heap.least_shift.load(Ordering::Relaxed), Ordering::Relaxed);
     let seed = match options.alloc_seed {
-        0 => crate::signal::clock::random(u64::MAX) ^ time::monotonic_ns().rotate_left(32),
+        0 => sys::random(u64::MAX) ^ time::monotonic_ns().rotate_left(32),
         seed => seed,
     };
     heap.seed.store(seed, Ordering::Relaxed);
     heap.dice.store(seed, Ordering::Relaxed);
-    heap.rate_looked_ns.store(time::monotonic_ns(), Ordering::Relaxed);
+    let now = time::monotonic_ns();
+    heap.rate_looked_ns.store(now, Ordering::Relaxed);
+    heap.drawn_looked_ns.store(now, Ordering::Relaxed);
 }
 
 /// Begins, if [`set_up`] found that it should. Sampling is on.
@@ -197,8 +146,8 @@ pub(crate) fn secure(session: &Session) {
     }
 }
 
-/// A request of so many bytes: if it is to be sampled, the shift of the sample. `subtracted`: the wrapper has lowered the
-/// countdown, to 0 or below. Before the host's allocator is called.
+/// A request of so many bytes: if it is to be sampled, the shift of the sample. `subtracted`: the wrapper has
+/// lowered the countdown, to 0 or below. Before the host's allocator is called.
 #[must_use]
 pub fn due(bytes: u64, subtracted: bool) -> Option<u32> {
     let Some(session) = session::current().filter(|s| s.heap.on.load(Ordering::Relaxed)) else {
@@ -209,8 +158,8 @@ pub fn due(bytes: u64, subtracted: bool) -> Option<u32> {
     countdown::settle(bytes.max(1), subtracted, || session.heap.drawing())
 }
 
-/// Records a request that [`due`] chose and the host has served. `regs`: the caller's, with the address of its call's last
-/// byte as its place; `returns` is where the call returns to.
+/// Records a request that [`due`] chose and the host has served. `regs`: the caller's, with the address of
+/// its call's last byte as its place; `returns` is where the call returns to.
 pub fn record(address: u64, size: u64, shift: u32, flags: u16, regs: Regs, returns: u64) {
     if let Some(session) = session::current().filter(|s| s.heap.on.load(Ordering::Relaxed)) {
         session.heap.record(session, address, size, shift, flags, (regs, returns));
@@ -221,38 +170,28 @@ pub fn record(address: u64, size: u64, shift: u32, flags: u16, regs: Regs, retur
 pub fn free(address: u64) {
     if let Some(session) = session::current() {
         let heap = &session.heap;
-        let now = time::now();
-        if let Some(block) = live::remove(&heap.live, &session.log, address, now, heap.peak.time()) {
+        // A tag is shared by addresses: most that come here were not sampled, and are not in the table.
+        if let Some(taken) = live::take_block(&heap.live, address) {
+            let _stores = StoresMayFault::in_thread(session.may_call());
+            let now = time::now();
+            let block = taken.remove(&session.log, now, heap.peak.time());
             heap.freed(session, &block, now);
         }
     }
-}
-
-/// Estimates of the octets that are live and that were allocated, as the account has them; `None`: allocations are not sampled.
-#[must_use]
-pub fn levels(session: &Session) -> Option<[u64; 2]> {
-    let heap = &session.heap;
-    if !heap.on.load(Ordering::Relaxed) {
-        return None;
-    }
-    // Before the first sample there is no account.
-    let account = heap.account(session);
-    let word =
-        |at: usize| account.and_then(|words| words.get(at)).map_or(0, |word| word.load(Ordering::Relaxed));
-    Some([account::LIVE_BYTES, account::BYTES].map(|at| f64::from_bits(word(at)).max(0.0) as u64))
 }
 
 /// A block is about to be reallocated whose tag is set.
 #[must_use]
 pub fn begin_move(address: u64) -> Option<Moving> {
     let session = session::current()?;
-    live::begin_move(&session.heap.live, &session.log, address)
+    live::begin_move(&session.heap.live, &session.log, session.may_call(), address)
 }
 
 /// The host has done so, or has refused: then the block is as it was.
 pub fn end_move(moving: &Moving, done: bool) {
     let Some(session) = session::current() else { return };
     let heap = &session.heap;
+    let _stores = StoresMayFault::in_thread(session.may_call());
     if !done {
         return live::undo_move(&heap.live, &session.log, moving);
     }
@@ -295,14 +234,18 @@ impl Heap {
         chance::weight(size, self.interval_of(shift))
     }
 
-    fn account<'s>(&self, session: &'s Session) -> Option<&'s [AtomicU64; ACCOUNT_WORDS]> {
+    pub(super) fn account<'s>(&self, session: &'s Session) -> Option<&'s [AtomicU64; ACCOUNT_WORDS]> {
         let first = self.account.load(Ordering::Relaxed) as usize;
         session.log.words(first, ACCOUNT_WORDS).filter(|_| first != 0)?.first_chunk()
     }
 
     fn count(&self, session: &Session, at: usize) {
+        self.add(session, at, 1);
+    }
+
+    fn add(&self, session: &Session, at: usize, more: u64) {
         if let Some(word) = self.account(session).and_then(|words| words.get(at)) {
-            word.fetch_add(1, Ordering::Relaxed);
+            word.fetch_add(more, Ordering::Relaxed);
         }
     }
 
@@ -316,16 +259,48 @@ impl Heap {
         flags: u16,
         (regs, returns): (Regs, u64),
     ) {
+        let site = Site::new(returns, callers::stack_pointer(regs), size);
+        let Some(shift) = self.kept_at(site, size, shift) else {
+            // Nothing is stored to the file here, so nothing is asked of the kernel.
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+            return self.count_drawn(session);
+        };
+        let _stores = StoresMayFault::in_thread(session.may_call());
         if !self.ready.load(Ordering::Acquire) && !self.prepare(session) {
             return;
         }
+        live::expect(&self.live, &session.log, address);
         let stack = self.stack(session, regs, returns);
         let now = time::now();
         let weight = self.weight(size, shift);
         self.add_to_sums(session, size, stack, &weight);
+        if shift != 0
+            && let Some(account) = self.account(session)
+        {
+            account[account::MOST_SITE_SHIFT].fetch_max(u64::from(shift), Ordering::Relaxed);
+            account[account::LEFT_OUT].store(self.left_out.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
         let block = Block { address, size, shift, flags, stack, allocated: now };
         self.enter(session, &block, weight.bytes);
+        self.pace.count(site);
+        self.count_drawn(session);
         self.look_at_rate(session);
+    }
+
+    /// Whether a sample of a site is recorded: the shift that it has then. A busy site's samples are thinned.
+    fn kept_at(&self, site: Site, size: u64, shift: u32) -> Option<u32> {
+        let more = self.pace.shift(site);
+        if more == 0 {
+            return Some(shift);
+        }
+        let coarse = (shift + more).min(MAX_SHIFT - 8);
+        let chance = chance::kept(size, self.interval_of(shift), self.interval_of(coarse));
+        self.happens(chance).then_some(coarse)
+    }
+
+    /// Of so many draws the share `chance` is true.
+    fn happens(&self, chance: f64) -> bool {
+        chance * (1_u64 << 53) as f64 > (self.random() >> 11) as f64
     }
 
     /// The file and the first areas. False: not now.
@@ -336,21 +311,11 @@ impl Heap {
             return false;
         }
         let _alone = session::alone();
-        for _ in 0..1000 {
-            if session.log.is_open()
-                || file::open_in_handler(session)
-                || session.failed.load(Ordering::Relaxed)
-            {
-                break;
-            }
-            // Another thread is making it.
-            sys::sched_yield();
-        }
-        let made = session.log.is_open() && self.make_areas(session);
+        let made = file::open_patiently(session) && self.make_areas(session);
         if !made && self.refused.fetch_add(1, Ordering::Relaxed) + 1 == MOST_REFUSALS {
             stop(session);
             if session.log.is_open() {
-                file::report(b"no room in its file for allocation samples (a larger --limit makes some)");
+                report::report(b"no room in its file for allocation samples (a larger --limit makes some)");
             }
         }
         made
@@ -358,7 +323,7 @@ impl Heap {
 
     #[cold]
     fn make_areas(&self, session: &Session) -> bool {
-        let Some(_guard) = self.growth.lock_patiently() else { return false };
+        let Some(_guard) = self.growth.lock_patiently(session.may_call()) else { return false };
         if self.ready.load(Ordering::Acquire) {
             return true;
         }
@@ -390,35 +355,14 @@ impl Heap {
 
     /// The number of the caller's stack; 0 = it has none.
     fn stack(&self, session: &Session, regs: Regs, returns: u64) -> u32 {
-        if !callers::wanted(session, regs) {
-            return 0;
-        }
         let own = session.rings.own(session.may_call());
-        let Some(ring) = own.filter(|ring| ring.busy.load(Ordering::Relaxed) == 0) else {
+        call_stack::number(session, own, regs, returns).unwrap_or_else(|refused| {
             self.count(session, account::WITHOUT_STACK);
-            return 0;
-        };
-        // From here on a sample of the CPU clock in this thread is counted as one that met a busy handler.
-        ring.busy.store(1, Ordering::Relaxed);
-        let mut spare = [0; 1];
-        let frames = callers::words_of_call(session, ring, regs, Frame::Return(returns).encode(), &mut spare);
-        let mut id = None;
-        for tried in 1..=ID_TRIES {
-            id = session.stacks.id(&session.log, &session.keep, session.may_call(), frames);
-            if id.is_some() {
-                break;
+            if refused == NoStack::Taken {
+                self.count(session, account::STACKS_TAKEN);
             }
-            // Who defines a stack holds a lock for about a microsecond, or longer if it lost the processor.
-            if tried.is_multiple_of(ID_TRIES_BETWEEN_YIELDS) && session.may_call() {
-                sys::sched_yield();
-            }
-            core::hint::spin_loop();
-        }
-        ring.busy.store(0, Ordering::Release);
-        if id.is_none() {
-            self.count(session, account::WITHOUT_STACK);
-        }
-        id.unwrap_or(0)
+            0
+        })
     }
 
     fn add_to_sums(&self, session: &Session, size: u64, stack: u32, weight: &chance::Weight) {
@@ -429,13 +373,16 @@ impl Heap {
             sums::add(&account[account::BLOCKS], weight.blocks);
             sums::add(&account[account::BLOCKS_VARIANCE], weight.blocks_variance);
         }
-        let mut words = sums::of(&self.sums, &session.log, stack);
+        let mut words = sums::find_or_make(&self.sums, &session.log, stack);
         if words.is_none() {
-            if let Some(_guard) = self.growth.try_lock() {
+            let places = self.sums.places();
+            if let Some(_guard) = self.growth.lock_patiently(session.may_call())
+                && self.sums.places() == places
+            {
                 self.sums.add(&session.log, session.may_call(), &sums::SHAPE);
                 self.note_own_bytes(session);
             }
-            words = sums::of(&self.sums, &session.log, stack);
+            words = sums::find_or_make(&self.sums, &session.log, stack);
         }
         match words {
             Some(words) => sums::allocated(words, size, weight),
@@ -449,7 +396,8 @@ impl Heap {
         if tags::ALL.any(block.address) {
             // The host gave this address out again: a free of it was not seen.
             let peak_time = self.peak.time();
-            if let Some(stale) = live::remove(&self.live, log, block.address, block.allocated, peak_time) {
+            if let Some(stale) = live::take_block(&self.live, block.address) {
+                let stale = stale.remove(log, block.allocated, peak_time);
                 self.count(session, account::MISSED_FREES);
                 self.freed(session, &stale, block.allocated);
             }
@@ -457,7 +405,8 @@ impl Heap {
         tags::ALL.add(block.address);
         let tid = if session.may_call() { self.tid(session) } else { 0 };
         let insert = || live::insert(&self.live, log, block, tid, self.peak.time());
-        if insert() || self.make_room(session) && insert() {
+        let has_address = places::is_address(block.address);
+        if has_address && (insert() || self.make_room(session) && insert()) {
             self.peak.change(bytes, self.account(session));
             return;
         }
@@ -476,7 +425,12 @@ impl Heap {
     #[cold]
     #[inline(never)]
     fn make_room(&self, session: &Session) -> bool {
-        let Some(_guard) = self.growth.try_lock() else { return false };
+        let places = self.live.places();
+        let Some(_guard) = self.growth.lock_patiently(session.may_call()) else { return false };
+        if self.live.places() != places {
+            // Another thread has made room meanwhile.
+            return true;
+        }
         if self.live.add(&session.log, session.may_call(), &live::SHAPE) {
             self.note_own_bytes(session);
             return true;
@@ -493,7 +447,7 @@ impl Heap {
                 return Fate::Stays;
             }
             let chance = chance::kept(block.size, self.interval_of(block.shift), self.interval_of(shift));
-            let is_kept = chance * (1_u64 << 53) as f64 > (self.random() >> 11) as f64;
+            let is_kept = self.happens(chance);
             if !is_ghost {
                 change -= self.weight(block.size, block.shift).bytes;
                 change += if is_kept { self.weight(block.size, shift).bytes } else { 0.0 };
@@ -515,26 +469,67 @@ impl Heap {
             account[account::FREED_SAMPLES].fetch_add(1, Ordering::Relaxed);
             sums::add(&account[account::FREED_BYTES], weight.bytes);
         }
-        if let Some(words) = sums::of(&self.sums, &session.log, block.stack) {
+        if let Some(words) = sums::find_or_make(&self.sums, &session.log, block.stack) {
             sums::freed(words, &weight, block.allocated, now);
         }
     }
 
-    /// Doubles the interval when samples come too often, and halves it again when they are few.
+    /// Thins busy sites when samples come too often, and all sites if none is busy. Takes it back when they are few.
     fn look_at_rate(&self, session: &Session) {
         let samples = self.samples.fetch_add(1, Ordering::Relaxed) + 1;
         if !samples.is_multiple_of(LOOK_EVERY) {
             return;
         }
-        let now = time::monotonic_ns();
-        let took = now.saturating_sub(self.rate_looked_ns.swap(now, Ordering::Relaxed));
+        let rate = rate_since(&self.rate_looked_ns, LOOK_EVERY);
+        if rate > MOST_A_SECOND {
+            match self.pace.slow_down() {
+                0 => self.raise(session),
+                sites => self.add(session, account::SITE_RISES, u64::from(sites)),
+            }
+        } else if rate < MOST_A_SECOND / 4 {
+            self.speed_up(session);
+        }
+        self.pace.next_window();
+    }
+
+    /// Samples are few: busy sites are thinned less, or all sites if none is thinned.
+    fn speed_up(&self, session: &Session) {
         let shift = self.shift.load(Ordering::Relaxed);
-        let rate = (LOOK_EVERY * 1_000_000_000).checked_div(took).unwrap_or(u64::MAX);
-        if rate > MOST_A_SECOND && shift < MAX_SHIFT - 8 {
+        if !self.pace.speed_up() && shift > self.least_shift.load(Ordering::Relaxed) {
+            self.set_shift(session, shift - 1);
+        }
+    }
+
+    /// Called a few times in a second of CPU time. A program that hardly allocates any more would not get through a
+    /// number of samples.
+    pub(super) fn look_at_time(&self, session: &Session) {
+        let now = time::monotonic_ns();
+        let since = now.saturating_sub(self.rate_looked_ns.load(Ordering::Relaxed));
+        // With as many samples a look would have been due before.
+        if since > LOOK_EVERY * 4 * 1_000_000_000 / MOST_A_SECOND {
+            self.rate_looked_ns.store(now, Ordering::Relaxed);
+            self.samples.store(0, Ordering::Relaxed);
+            self.speed_up(session);
+            self.pace.next_window();
+        }
+    }
+
+    /// Thins all sites when samples are drawn too often, though few of them may be recorded.
+    fn count_drawn(&self, session: &Session) {
+        let drawn = self.drawn.fetch_add(1, Ordering::Relaxed) + 1;
+        if drawn.is_multiple_of(DRAWN_LOOK_EVERY)
+            && rate_since(&self.drawn_looked_ns, DRAWN_LOOK_EVERY) > MOST_DRAWN_A_SECOND
+        {
+            let _stores = StoresMayFault::in_thread(session.may_call());
+            self.raise(session);
+        }
+    }
+
+    fn raise(&self, session: &Session) {
+        let shift = self.shift.load(Ordering::Relaxed);
+        if shift < MAX_SHIFT - 8 {
             self.count(session, account::RATE_RISES);
             self.set_shift(session, shift + 1);
-        } else if rate < MOST_A_SECOND / 4 && shift > self.least_shift.load(Ordering::Relaxed) {
-            self.set_shift(session, shift - 1);
         }
     }
 
@@ -546,4 +541,11 @@ impl Heap {
             account[account::MOST_SHIFT].fetch_max(u64::from(shift), Ordering::Relaxed);
         }
     }
+}
+
+/// Events a second, if there were `events` of them since this was asked last.
+fn rate_since(looked_ns: &AtomicU64, events: u64) -> u64 {
+    let now = time::monotonic_ns();
+    let took = now.saturating_sub(looked_ns.swap(now, Ordering::Relaxed));
+    (events * 1_000_000_000).checked_div(took).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
 //! How much is live, by estimate, and when that was most.
 //!
-//! A freed block is kept as a ghost in the table while it belongs to the peak: while it was allocated before the peak and
-//! freed after it. So a peak that moves on frees the places of ghosts.
+//! A freed block is kept as a ghost in the table while it belongs to the peak: while it was allocated before
+//! the peak and freed after it. So a peak that moves on frees the places of ghosts.
 //!
 //! Threads do not wait for each other: who does not get the lock leaves its change to the next one. Of a maximum of
 //! estimates the estimate is biased upwards, by about one standard deviation.

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! A place is claimed by a compare-and-swap and has one owner while it is BUSY. Only who frees a block has its address,
-//! so two removals of one block can only be the program's own error; one of them wins. A block in realloc is MOVING: the
-//! allocator may give its address to another thread at any moment, whose entry is then the newer one.
+//! so two removals of one block can only be the program's own error; one of them wins. A block in realloc is
+//! MOVING: the allocator may give its address to another thread at any moment, whose entry is then the newer
+//! one.
 //!
 //! `tests/places_model.rs` tries every order of two threads with this file's code.
 //!
@@ -25,8 +26,15 @@ pub(crate) mod state {
     pub(crate) const BUSY: u64 = 1;
     /// A freed block that was live at the peak.
     pub(crate) const GHOST: u64 = 2;
-    /// Set beside the address of a block in realloc.
-    pub(crate) const MOVING: u64 = 1 << 63;
+    /// Set beside the address of a block in realloc. No address has this bit: the program's end below it, and
+    /// those of blocks that the program tells of have the bit above it.
+    pub(crate) const MOVING: u64 = 1 << 62;
+}
+
+/// Whether a place's word is the address of a block that nobody works on. A null pointer is not an address:
+/// a search for it would find the places that are free.
+pub(crate) const fn is_address(word: u64) -> bool {
+    word > state::GHOST && word & state::MOVING == 0
 }
 
 /// What looking for an address came to.
@@ -52,8 +60,13 @@ impl Places<'_> {
     /// The places where a block of this home may be.
     fn window(&self, home: usize) -> impl Iterator<Item = usize> + use<> {
         let mask = self.0.len().wrapping_sub(1);
-        let first = home & !(GROUP - 1);
+        let first = self.first_of(home);
         (0..WINDOW.min(self.0.len())).map(move |i| first.wrapping_add(i) & mask)
+    }
+
+    /// The place that a search for a block of this home looks at first.
+    pub(crate) fn first_of(&self, home: usize) -> usize {
+        home & !(GROUP - 1) & self.0.len().wrapping_sub(1)
     }
 
     /// Claims a place: a free one, or a ghost's that `is_forgotten`. It is BUSY then, and the caller's.
@@ -76,7 +89,7 @@ impl Places<'_> {
     }
 
     /// Takes the place that has this address, if there is one. It is BUSY then.
-    pub(crate) fn take(&self, home: usize, address: u64) -> Search {
+    pub(crate) fn claim_address(&self, home: usize, address: u64) -> Search {
         self.search(home, address, state::BUSY)
     }
 
@@ -90,9 +103,13 @@ impl Places<'_> {
         self.search(home, address, address | state::MOVING)
     }
 
-    /// Looks at each place once, and gives the one with this address another word. A place that is BUSY may be the one: it is
-    /// asked for in the same pass, because between two passes it may have become the address again.
+    /// Looks at each place once, and gives the one with this address another word. A place that is BUSY may
+    /// be the one: it is asked for in the same pass, because between two passes it may have become the
+    /// address again.
     fn search(&self, home: usize, address: u64, to: u64) -> Search {
+        if !is_address(address) {
+            return Search::Absent;
+        }
         let mut result = Search::Absent;
         for at in self.window(home) {
             let Some(place) = self.0.get(at) else { continue };
@@ -117,7 +134,7 @@ impl Places<'_> {
     }
 
     /// What a place's word says now.
-    pub(crate) fn word(&self, place: usize) -> u64 {
+    pub(crate) fn state_word(&self, place: usize) -> u64 {
         self.0.get(place).map_or(state::BUSY, |word| word.load(Ordering::Acquire))
     }
 

@@ -7,20 +7,21 @@
 //!                                \---- not 0: remove from the live table
 //! ```
 //!
-//! A pool is cut out of memory that malloc gave, so the first block of a pool may have the address of a block that malloc's
-//! wrapper has sampled. Blocks that are told are entered at another address: with the highest bit set, which no address of a
-//! program has.
+//! A pool is cut out of memory that malloc gave, so the first block of a pool may have the address of a block
+//! that malloc's wrapper has sampled. Blocks that are told are entered at another address: with the highest
+//! bit set, which no address of a program has.
 
 use super::{Regs, countdown, entry_flag, tags};
 
 /// What tells the address of a block that is told from that of a block that malloc gave.
 pub const MARK: u64 = 1 << 63;
 
-/// What [`alloc`]'s code keeps of a call on the stack: registers as the kernel's context has them, so that the walker of stacks
-/// reads them there.
+/// What [`alloc`]'s code keeps of a call on the stack: registers as the kernel's context has them, so that
+/// the walker of stacks reads them there.
 #[repr(C)]
 struct Call {
-    /// r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip; then what the kernel's context has behind them, as zeros.
+    /// r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip; then what the kernel's context has behind
+    /// them, as zeros.
     registers: [u64; 24],
     /// Bytes that the countdown is lowered by.
     bytes: u64,

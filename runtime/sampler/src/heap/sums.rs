@@ -1,7 +1,7 @@
 //! Sums by stack, in the mapped file: what was allocated and freed since the start, by context.
 //!
-//! Which stack has which place is private memory. The numbers are words of the file, added to with compare-and-swaps: what
-//! somebody scribbles there spoils the numbers and nothing else.
+//! Which stack has which place is private memory. The numbers are words of the file, added to with
+//! compare-and-swaps: what somebody scribbles there spoils the numbers and nothing else.
 //!
 //! Signal safety: loads, stores and compare-and-swaps; a further area is claimed by the caller, see [`super::areas`].
 
@@ -42,7 +42,7 @@ pub(crate) fn add(word: &AtomicU64, more: f64) {
 pub(crate) type Words<'a> = &'a [AtomicU64; SUM_WORDS];
 
 /// Finds the sums of a stack, or makes them. `None`: no place in the areas that there are.
-pub(crate) fn of<'a>(areas: &'a SumAreas, log: &'a Log, stack: u32) -> Option<Words<'a>> {
+pub(crate) fn find_or_make<'a>(areas: &'a SumAreas, log: &'a Log, stack: u32) -> Option<Words<'a>> {
     let key = u64::from(stack) + 1;
     let hash = mix(key) as usize;
     for area in areas.all() {

@@ -8,6 +8,8 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
+use crate::sys::arch::prefetch;
+
 /// Number of buckets: a hash has 16 bits.
 pub const TAGS: usize = 1 << 16;
 /// By this an address is multiplied; the upper 16 bits of the product are the bucket.
@@ -29,7 +31,7 @@ pub const fn bucket(address: u64) -> usize {
 }
 
 impl Tags {
-    fn of(&self, address: u64) -> Option<&AtomicU8> {
+    fn tag_at(&self, address: u64) -> Option<&AtomicU8> {
         self.0.get(bucket(address))
     }
 
@@ -37,12 +39,19 @@ impl Tags {
     #[inline(always)]
     #[must_use]
     pub fn any(&self, address: u64) -> bool {
-        self.of(address).is_some_and(|tag| tag.load(Ordering::Relaxed) != 0)
+        self.tag_at(address).is_some_and(|tag| tag.load(Ordering::Relaxed) != 0)
+    }
+
+    /// A block is entered soon.
+    pub(super) fn expect(&self, address: u64) {
+        if let Some(tag) = self.tag_at(address) {
+            prefetch(tag);
+        }
     }
 
     /// A block is about to be entered. True: the tag is at its end, and stays there.
     pub fn add(&self, address: u64) -> bool {
-        self.of(address).is_some_and(|tag| {
+        self.tag_at(address).is_some_and(|tag| {
             let added = tag.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_add(1));
             added.is_err()
         })
@@ -50,7 +59,7 @@ impl Tags {
 
     /// A block was removed, or found no place.
     pub fn sub(&self, address: u64) {
-        if let Some(tag) = self.of(address) {
+        if let Some(tag) = self.tag_at(address) {
             let lower = |count: u8| if count == u8::MAX { None } else { count.checked_sub(1) };
             let _ = tag.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lower);
         }

@@ -1,10 +1,10 @@
 //! `_argv`: the argument vector, found from `environ` alone.
 //!
-//! A library that is preloaded, dlopened or injected has no `main`; musl passes constructors no arguments. Linux lays the
-//! vectors out as `argc, argv[0..argc], NULL, envp[..], NULL, auxv`, the strings behind them, packed. So `environ[-1]` is
-//! argv's NULL, `environ[-2]` the last argument; walking down from there, words that point into the string area in
-//! falling order are arguments. Memory is read through [`Memory`], so that the layouts of other systems, and moved or
-//! overwritten vectors, are tested on made ones.
+//! A library that is preloaded, dlopened or injected has no `main`; musl passes constructors no arguments.
+//! Linux lays the vectors out as `argc, argv[0..argc], NULL, envp[..], NULL, auxv`, the strings behind them,
+//! packed. So `environ[-1]` is argv's NULL, `environ[-2]` the last argument; walking down from there, words
+//! that point into the string area in falling order are arguments. Memory is read through [`Memory`], so that
+//! the layouts of other systems, and moved or overwritten vectors, are tested on made ones.
 //!
 //! Never reads outside of what is valid: the walk ends at the first word that is no plausible argument, and the word
 //! under `argv[0]` (argc, a small number) is never one.
@@ -12,7 +12,7 @@
 /// Words and bytes of a process by address.
 pub trait Memory {
     /// Word at `address`, `None` when it cannot be read.
-    fn word(&self, address: u64) -> Option<u64>;
+    fn read_word(&self, address: u64) -> Option<u64>;
     /// Byte at `address`.
     fn byte(&self, address: u64) -> Option<u8>;
 }
@@ -41,10 +41,10 @@ pub fn below_environ(memory: &impl Memory, environ: u64) -> Option<Argv> {
     if environ == 0 || !environ.is_multiple_of(8) || environ < LOWEST_POINTER {
         return None;
     }
-    if memory.word(environ - 8)? != 0 {
+    if memory.read_word(environ - 8)? != 0 {
         return None;
     }
-    let last = memory.word(environ - 16)?;
+    let last = memory.read_word(environ - 16)?;
     if last < LOWEST_POINTER {
         // argc = 0: the word is argc itself.
         return None;
@@ -59,7 +59,7 @@ pub fn below_environ(memory: &impl Memory, environ: u64) -> Option<Argv> {
     let mut count = 1;
     while count < MOST {
         let Some(below) = slot.checked_sub(8).filter(|s| *s >= lowest_slot) else { break };
-        let Some(word) = memory.word(below) else { break };
+        let Some(word) = memory.read_word(below) else { break };
         let plausible = word >= lowest_value && word < value && (!reversed || value - word <= LONGEST);
         if !plausible {
             break;
@@ -75,13 +75,15 @@ pub fn below_environ(memory: &impl Memory, environ: u64) -> Option<Argv> {
 /// packing: then the fence result stands if the word under it is its count.
 fn sharpen(memory: &impl Memory, vector: u64, count: u64) -> Argv {
     let fence = Argv { vector, count };
-    if memory.word(vector - 8) == Some(count) {
+    if memory.read_word(vector - 8) == Some(count) {
         return fence;
     }
     let mut packed = 1;
     while packed < count {
         let upper = vector + 8 * (count - packed);
-        let (Some(above), Some(below)) = (memory.word(upper), memory.word(upper - 8)) else { break };
+        let (Some(above), Some(below)) = (memory.read_word(upper), memory.read_word(upper - 8)) else {
+            break;
+        };
         if after_string(memory, below) != Some(above) {
             break;
         }
@@ -97,7 +99,7 @@ fn end_of(memory: &impl Memory, environ: u64) -> Option<(u64, u64)> {
     let mut at = environ;
     let mut last = 0;
     for _ in 0..MOST {
-        match memory.word(at)? {
+        match memory.read_word(at)? {
             0 => return Some((at + 8, last)),
             string => last = string,
         }
@@ -132,7 +134,7 @@ impl Own {
 }
 
 impl Memory for Own {
-    fn word(&self, address: u64) -> Option<u64> {
+    fn read_word(&self, address: u64) -> Option<u64> {
         if address < LOWEST_POINTER || !address.is_multiple_of(8) {
             return None;
         }
@@ -161,7 +163,7 @@ mod tests {
     }
 
     impl Memory for Image {
-        fn word(&self, address: u64) -> Option<u64> {
+        fn read_word(&self, address: u64) -> Option<u64> {
             let at = usize::try_from(address.checked_sub(self.base)?).ok()?;
             Some(u64::from_le_bytes(self.bytes.get(at..at + 8)?.try_into().unwrap()))
         }

@@ -1,16 +1,20 @@
 //! From the environment to a session: what a shell does first, in a constructor or when it is called.
 //!
-//! Constructor arguments are not to be trusted (musl passes none): everything starts at `environ`. Paths become absolute
-//! here, since the host may change its directory or root later. fd 2 is written here and nowhere else.
+//! Constructor arguments are not to be trusted (musl passes none): everything starts at `environ`. Paths
+//! become absolute here, since the host may change its directory or root later. fd 2 is written here and
+//! nowhere else.
 
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use crate::process::argv;
 use crate::process::housekeeper;
+use crate::process::life;
 use crate::process::options::{self, Bad, On, Options};
-use crate::process::session::{self, ARGV_BYTES, Refused, Seed, last_part};
+use crate::process::program_name;
+use crate::process::session::{self, ARGV_BYTES, Refused, Seed};
 use crate::process::status;
 use crate::record::time::Instant;
+use crate::signal::{handler, numbers};
 use crate::sys;
 use crate::sys::text::Buf;
 use pct_format::{Clock, answer};
@@ -21,8 +25,8 @@ type Message = Buf<1400>;
 /// Why the last start was refused, as an error number.
 static REFUSAL: AtomicI32 = AtomicI32::new(0);
 
-/// The answer to a controller whose start was refused: a negated error number. `None`: no controller asked, so the message
-/// belongs on stderr.
+/// The answer to a controller whose start was refused: a negated error number. `None`: no controller asked,
+/// so the message belongs on stderr.
 #[must_use]
 pub fn answer() -> Option<i32> {
     (session::seed().options.controller != 0).then(|| -REFUSAL.load(Ordering::Relaxed))
@@ -47,8 +51,8 @@ pub enum Boot<'a> {
     Refused(Why<'a>),
 }
 
-/// Why sampling did not start. (In words only when they are said: the text is large, and the stack of every program that starts
-/// well would have to make room for it.)
+/// Why sampling did not start. (In words only when they are said: the text is large, and the stack of every
+/// program that starts well would have to make room for it.)
 #[derive(Clone, Copy, Debug)]
 pub enum Why<'a> {
     /// An option is wrong.
@@ -159,6 +163,7 @@ pub unsafe fn text<'a>(string: *const u8) -> &'a [u8] {
 /// `environ` is the process's environment vector, as for [`variable`]; nobody changes it meanwhile.
 pub unsafe fn with_options(text: &[u8], environ: *const *const u8, entries: [u64; 4]) -> Boot<'_> {
     REFUSAL.store(EINVAL, Ordering::Relaxed);
+    numbers::set_entry(handler::entry());
     let on = session::with_seed(|seed| {
         seed.options = Options::new();
         seed.options_text.clear();
@@ -169,7 +174,7 @@ pub unsafe fn with_options(text: &[u8], environ: *const *const u8, entries: [u64
         seed.started = Instant::now();
         seed.name.clear();
         if !seed.options.include.bytes().is_empty() || !seed.options.exclude.bytes().is_empty() {
-            programs_name(seed);
+            program_name::find(seed);
             if !seed.options.wants(seed.name.bytes()) {
                 return Ok(None);
             }
@@ -194,7 +199,7 @@ pub unsafe fn with_options(text: &[u8], environ: *const *const u8, entries: [u64
 /// Starts.
 #[must_use]
 pub fn begin<'a>() -> Boot<'a> {
-    let refused = match session::start() {
+    let refused = match life::start() {
         Ok(_) => return Boot::Sampling,
         Err(refused) => refused,
     };
@@ -210,8 +215,8 @@ pub fn begin<'a>() -> Boot<'a> {
     Boot::Refused(Why::Start(refused))
 }
 
-/// After a start in a process that runs already: finds its other threads at once. (The housekeeper would, but only when a
-/// thread that it knows uses CPU time, and the one that called may sleep for ever.)
+/// After a start in a process that runs already: finds its other threads at once. (The housekeeper would, but
+/// only when a thread that it knows uses CPU time, and the one that called may sleep for ever.)
 pub fn find_threads() {
     if let Some(session) = session::current() {
         let _alone = session::alone();
@@ -224,7 +229,7 @@ pub fn decline(text: &[u8], cause: &[u8]) {
     let said = session::with_seed(|seed| {
         seed.options = Options::new();
         let meant = options::parse(text, &mut seed.options).is_ok() && absolute_out(seed);
-        programs_name(seed);
+        program_name::find(seed);
         !meant
             || !seed.options.wants(seed.name.bytes())
             || seed.out_is_template && seed.options.controller != 0
@@ -251,76 +256,6 @@ fn say(message: &Message) {
     let mut line = Buf::<1600>::new();
     line.push(b"pct: ").push(message.bytes()).push(b"; this program runs unprofiled\n");
     sys::write_stderr(line.bytes());
-}
-
-/// What a file's header and name say of the program.
-#[derive(Debug)]
-pub(crate) struct Names {
-    /// Path of the executable.
-    pub(crate) exe: Buf<1024>,
-    /// Its last part, or that of the script that an interpreter runs.
-    pub(crate) name: Buf<64>,
-}
-
-/// Finds the executable's path and name, and the script's. (Not at start: most processes end without a file.)
-pub(crate) fn names(seed: &Seed) -> Names {
-    let exe = executable();
-    let mut name = Buf::new();
-    let known = seed.name.bytes();
-    name.push(if known.is_empty() { name_of(seed, &exe) } else { known });
-    if name.bytes().is_empty() {
-        name.push(b"program");
-    }
-    if let Some(with_script) = scripts_name(seed, name.bytes()) {
-        name = with_script;
-    }
-    Names { exe, name }
-}
-
-#[cold]
-#[inline(never)]
-fn executable() -> Buf<1024> {
-    let mut buffer = [0u8; 1024];
-    let mut path = Buf::new();
-    if let Ok(exe) = sys::readlink(sys::c(c"/proc/thread-self/exe"), &mut buffer) {
-        path.push(exe.strip_suffix(b" (deleted)").unwrap_or(exe));
-    }
-    path
-}
-
-/// Without /proc it is what the program was called by, so that its file has a name.
-fn name_of<'a>(seed: &'a Seed, exe: &'a Buf<1024>) -> &'a [u8] {
-    if exe.bytes().is_empty() { seed.called() } else { last_part(exe.bytes()) }
-}
-
-#[cold]
-#[inline(never)]
-fn programs_name(seed: &mut Seed) {
-    let exe = executable();
-    let mut name = Buf::new();
-    name.push(name_of(seed, &exe));
-    seed.name = name;
-}
-
-/// Programs whose first argument without a dash is what the user thinks of as the program.
-const INTERPRETERS: &[&[u8]] = &[
-    b"python*", b"perl*", b"ruby*", b"bash", b"dash", b"sh", b"zsh", b"ksh*", b"node", b"nodejs", b"php*",
-    b"lua*", b"guile*", b"awk", b"gawk", b"mawk",
-];
-
-/// `python3-script.py`: an interpreter is named with its script.
-fn scripts_name(seed: &Seed, name: &[u8]) -> Option<Buf<64>> {
-    if !INTERPRETERS.iter().any(|p| crate::sys::text::matches(p, name)) {
-        return None;
-    }
-    let script = seed.argv.bytes().split(|b| *b == 0).nth(1).map(last_part).unwrap_or(&[]);
-    let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'+');
-    if script.is_empty() || script.starts_with(b"-") || script.len() > 40 || !script.iter().all(plain) {
-        return None;
-    }
-    let mut full = Buf::<64>::new();
-    full.push(name).push(b"-").push(script);
-    (!full.is_cut()).then_some(full)
 }
 
 /// # Safety
@@ -364,8 +299,8 @@ fn push_directory<const N: usize>(to: &mut Buf<N>) -> bool {
     directory.is_ok_and(|directory| !to.push(directory).is_cut())
 }
 
-/// Where continuous sampling writes if nothing was said: the user's folder for state. `pct ls` looks there too. False: it is not
-/// continuous, or a folder was named, or the user has none.
+/// Where continuous sampling writes if nothing was said: the user's folder for state. `pct ls` looks there
+/// too. False: it is not continuous, or a folder was named, or the user has none.
 ///
 /// # Safety
 /// As for [`with_options`].

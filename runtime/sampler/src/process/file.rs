@@ -1,27 +1,41 @@
 //! Making the file: its name, its header, what is recorded at once.
 //!
-//! The file is made when the first sample is due, in the handler, or before the host does something after which it could
-//! not be made (a filter on system calls, another uid, another root).
+//! The file is made when the first sample is due, in the handler, or before the host does something after
+//! which it could not be made (a filter on system calls, another uid, another root).
 //!
 //! Signal safety: system calls and the housekeeper's try-lock.
 
 use core::sync::atomic::{AtomicI32, Ordering};
 
-use crate::heap;
-use crate::process::boot;
+use crate::code::walked_modules;
+use crate::heap::facts::facts;
+use crate::process::own_stack::on_own_stack;
+use crate::process::report::report;
 use crate::process::session::{self, House, Seed, Session};
+use crate::process::{beside, bookkeeping, own_path, program_name, store};
 use crate::record::log::PATH_BYTES;
 use crate::record::time::{self, Instant};
-use crate::signal::clock;
+use crate::sys;
+use crate::sys::arch;
 use crate::sys::text::Buf;
-use crate::{process::housekeeper, process::own_path, process::status, process::store, sys, sys::arch};
 use pct_format::layout::{self, Text, header as at};
+use pct_format::record::KernelJoin;
 use pct_format::{Recorder, State};
 
 /// Why the file could not be made when that was tried last, as an error number; 0 = it could.
 static REFUSAL: AtomicI32 = AtomicI32::new(0);
 
-/// Makes the file at once, for a controller that wants a recording also of a process that is idle, and to hear why there is none.
+/// Why the file could not be made when that was tried last.
+pub(super) fn last_refusal() -> sys::Errno {
+    match REFUSAL.load(Ordering::Relaxed) {
+        // Not even a stack for that work could be had.
+        0 => sys::Errno::ENOMEM,
+        errno => sys::Errno(errno),
+    }
+}
+
+/// Makes the file at once, for a controller that wants a recording also of a process that is idle, and to
+/// hear why there is none.
 ///
 /// # Errors
 /// Why it cannot be made now.
@@ -45,26 +59,57 @@ pub fn open_in_handler(session: &Session) -> bool {
         return false;
     }
     let Some(mut house) = session.house.try_lock() else { return false };
-    if !session.log.is_open() {
-        housekeeper::on_own_stack(session, &mut house, |session, house| {
+    // Off: the file was changed while this thread had no processor.
+    if !session.log.is_open() && session.on.load(Ordering::Relaxed) {
+        on_own_stack(session, &mut house, |session, house| {
             open(session, house);
         });
     }
     session.log.is_open()
 }
 
-/// Makes the file, with the housekeeper's lock held. False: the cause was reported, sampling goes on without trace until
-/// it is switched off.
+/// How long a wrapper waits, at most, while another thread makes the file.
+const MOST_PAUSES: u32 = 4000;
+const PAUSE_NS: u64 = 250_000;
+
+/// Whether the file is there and stacks can be walked: whoever makes it opens it first and reads the code's unwind data
+/// then.
+pub fn is_ready(session: &Session) -> bool {
+    session.log.is_open() && walked_modules::are_read(session)
+}
+
+/// Makes the file in a wrapper, which may wait while another thread makes it: a thread that did not would record a
+/// stack without callers. False: there is no file. True also if the code could not be read.
+#[cold]
+#[inline(never)]
+pub fn open_patiently(session: &Session) -> bool {
+    if !session.may_call() {
+        return session.log.is_open();
+    }
+    let _alone = session::alone();
+    for _ in 0..MOST_PAUSES {
+        // The second one takes the lock under which the file is made, so nobody is at it any more.
+        if is_ready(session) || open_in_handler(session) || session.failed.load(Ordering::Relaxed) {
+            break;
+        }
+        sys::sleep(PAUSE_NS);
+    }
+    session.log.is_open()
+}
+
+/// Makes the file, with the housekeeper's lock held. False: the cause was reported, sampling goes on without
+/// trace until it is switched off.
 pub fn open(session: &Session, house: &mut House) -> bool {
     time::choose_source();
     let seed = session::seed();
-    let names = boot::names(seed);
+    let names = program_name::names(seed);
     house.list.program.clear();
     house.list.program.push(names.exe.bytes());
     let mut path = Buf::<PATH_BYTES>::new();
     let program = names.name.bytes();
     let mut made = create(session, program, seed.out.bytes(), &mut path);
-    // Where the process may not write any more (another user, another root), who started it may have offered a second place.
+    // Where the process may not write any more (another user, another root), who started it may have offered
+    // a second place.
     let spare = seed.options.spare.bytes();
     if made.is_err_and(is_out_of_reach) && !seed.out_is_template && !spare.is_empty() {
         let mut second = Buf::<PATH_BYTES>::new();
@@ -88,24 +133,22 @@ pub fn open(session: &Session, house: &mut House) -> bool {
     session.opened_for.store(session::place_of(seed), Ordering::Relaxed);
     own_path::set(path.bytes());
     write_header(session, seed, names.exe.bytes(), house);
-    if let Some(mut keep) = session.keep.lock_patiently() {
+    if let Some(mut keep) = session.keep.lock_patiently(true) {
         keep.begin_keep(&session.log);
     }
-    if sys::open(sys::c(c"/proc/thread-self/maps"), sys::O_RDONLY, 0).is_err() {
-        report(b"its /proc cannot be read, so its code has no names and its stacks have one frame");
-    }
-    housekeeper::refresh_regions(session, house);
-    housekeeper::names(session, house);
-    housekeeper::note_times(session, house);
+    session.refusals.write(&session.log);
+    bookkeeping::refresh_regions(session, house);
+    bookkeeping::name_threads(session, house);
+    bookkeeping::note_times(session, house);
     let keep = seed.options.keep;
-    if keep != 0 && (session.rotations.load(Ordering::Relaxed) != 0 || clock::random(STORE_LOOKS) == 0) {
+    if keep != 0 && (session.rotations.load(Ordering::Relaxed) != 0 || sys::random(STORE_LOOKS) == 0) {
         store::enforce(path.bytes(), keep, house);
     }
     true
 }
 
-/// Of the processes that begin their first file, one in so many looks at the whole folder: it may hold thousands of files, and a
-/// build starts thousands of processes.
+/// Of the processes that begin their first file, one in so many looks at the whole folder: it may hold
+/// thousands of files, and a build starts thousands of processes.
 const STORE_LOOKS: u64 = 16;
 
 /// The process cannot come to that place, or may not write there.
@@ -125,7 +168,8 @@ fn create(
     let mut made = Err(sys::Errno::EEXIST);
     // Several images of one process id (exec) and ids that come again: the next free number.
     for number in 0..MOST_NAMES {
-        // In a long chain of images the small numbers are all taken: a number that nobody had yet, in place of a search.
+        // In a long chain of images the small numbers are all taken: a number that nobody had yet, in place
+        // of a search.
         let number = if number < COUNTED_NAMES { number } else { time::monotonic_ns() };
         name(session, program, directory, number, path);
         made = session.log.create(path, seed.options.limit, 2);
@@ -138,33 +182,6 @@ fn create(
         }
     }
     made
-}
-
-/// Makes sure of everything that needs system calls or rights: the file, and blocks for a while. Called before the host
-/// gives them up.
-pub fn secure(session: &Session) {
-    if !session.may_call() {
-        return;
-    }
-    if let Some(mut house) = session.house.lock_patiently() {
-        if !session.log.is_open() && !session.failed.load(Ordering::Relaxed) {
-            open(session, &mut house);
-        }
-        housekeeper::full(session, &mut house);
-    }
-    heap::secure(session);
-    session.log.grow_ahead(SECURED_BLOCKS);
-}
-
-/// Blocks allocated before growing may become impossible: 4 MiB.
-const SECURED_BLOCKS: u32 = (4 << 20) / layout::BLOCK_BYTES as u32;
-
-/// Reports a cause to the run directory.
-pub fn report(cause: &[u8]) {
-    let seed = session::seed();
-    if !seed.out_is_template {
-        status::report(seed.places(), cause);
-    }
 }
 
 /// The path of the file: the directory and `NAME-PID.pct`, or the template with %e %p %h %t filled in.
@@ -254,9 +271,10 @@ fn write_header(session: &Session, seed: &Seed, exe: &[u8], house: &mut House) {
     let (visible_pid, start_ticks) = of_stat(&mut house.buffer);
     set(at::PID, visible_pid);
     set(at::START_TICKS, start_ticks);
-    for (i, word) in boot_id().into_iter().enumerate() {
+    for (i, word) in sys::boot_id().into_iter().enumerate() {
         set(at::BOOT_ID + i, word);
     }
+    set(at::PID_NAMESPACE, sys::pid_namespace());
     set(at::HZ, sys::tick_hz());
     set(at::RECORDER, u64::from(settings.recorder.load(Ordering::Relaxed)));
     set(at::CLOCK_ASKED, seed.options.clock as u64);
@@ -286,6 +304,9 @@ fn write_header(session: &Session, seed: &Seed, exe: &[u8], house: &mut House) {
     set(at::SIGNAL, settings.signal.load(Ordering::Relaxed) as u64);
     set(at::TICK_SIGNAL, settings.tick_signal.load(Ordering::Relaxed) as u64);
     set(at::CLOCK_ERRNO, settings.clock_errno.load(Ordering::Relaxed) as u64);
+    let sees_kernel = settings.kernel.load(Ordering::Relaxed);
+    set(at::KERNEL_JOIN, if sees_kernel { KernelJoin::Signal as u64 } else { 0 });
+    set(at::KERNEL_ERRNO, u64::from(settings.kernel_errno.load(Ordering::Relaxed)));
     let (inherited, errno) = session.inherited.facts();
     set(at::INHERITED_EVENTS, inherited);
     set(at::INHERITED_ERRNO, errno);
@@ -293,13 +314,14 @@ fn write_header(session: &Session, seed: &Seed, exe: &[u8], house: &mut House) {
     debug_assert!(matches!(seed.options.mode, Recorder::Log | Recorder::Counts));
 
     let mut strings = Strings { session, at: layout::STRINGS_AT };
-    strings.put(Text::Exe, exe);
-    strings.put(Text::Host, sys::host_name(&mut [0; 65]));
-    strings.put(Text::Parent, seed.parent.bytes());
-    strings.put(Text::Options, seed.options_text.bytes());
-    strings.put(Text::Writer, concat!("pct ", env!("CARGO_PKG_VERSION")).as_bytes());
+    strings.set_text(Text::Exe, exe);
+    strings.set_text(Text::Host, sys::host_name(&mut [0; 65]));
+    strings.set_text(Text::Parent, seed.parent.bytes());
+    strings.set_text(Text::Options, seed.options_text.bytes());
+    strings.set_text(Text::Writer, concat!("pct ", env!("CARGO_PKG_VERSION")).as_bytes());
+    set(at::WAIT_DOORS, beside::doors());
     if let Some((interval, shift, dice)) = session.heap.for_header() {
-        let facts = heap::facts();
+        let facts = facts();
         set(at::ALLOC_INTERVAL, interval);
         set(at::ALLOC_SHIFT, shift);
         set(at::ALLOC_SEED, dice);
@@ -311,10 +333,10 @@ fn write_header(session: &Session, seed: &Seed, exe: &[u8], house: &mut House) {
     if let Ok(cwd) =
         sys::readlink(sys::c(c"/proc/thread-self/cwd"), house.buffer.get_mut(..1024).unwrap_or(&mut []))
     {
-        strings.put(Text::Cwd, cwd);
+        strings.set_text(Text::Cwd, cwd);
     }
     // Last: it takes what room is left.
-    strings.put(Text::Argv, seed.argv.bytes());
+    strings.set_text(Text::Argv, seed.argv.bytes());
     log.latest_anchor(Instant::now().anchor(), (0, 0));
     set(at::STATE, State::Armed as u64);
     // The magic number last: a file without it was never finished.
@@ -330,7 +352,7 @@ struct Strings<'a> {
 }
 
 impl Strings<'_> {
-    fn put(&mut self, which: Text, text: &[u8]) {
+    fn set_text(&mut self, which: Text, text: &[u8]) {
         let reference = self.add(text);
         self.session.log.header_set(at::TEXT + which as usize, reference);
     }
@@ -351,7 +373,8 @@ impl Strings<'_> {
     }
 }
 
-/// Fields 1 and 22 of /proc/self/stat: the process id in the namespace of this /proc, and the start in ticks; 0 = not known.
+/// Fields 1 and 22 of /proc/self/stat: the process id in the namespace of this /proc, and the start in ticks;
+/// 0 = not known.
 fn of_stat(buffer: &mut [u8]) -> (u64, u64) {
     let Ok(stat) = sys::read_file(sys::c(c"/proc/self/stat"), buffer) else { return (0, 0) };
     let pid = stat.split(|b| *b == b' ').next().and_then(crate::sys::text::parse_number).unwrap_or(0);
@@ -359,26 +382,4 @@ fn of_stat(buffer: &mut [u8]) -> (u64, u64) {
     let Some(bracket) = stat.iter().rposition(|b| *b == b')') else { return (pid, 0) };
     let mut fields = stat.get(bracket + 2..).unwrap_or(&[]).split(|b| *b == b' ');
     (pid, fields.nth(19).and_then(crate::sys::text::parse_number).unwrap_or(0))
-}
-
-/// The boot id's 16 bytes.
-fn boot_id() -> [u64; 2] {
-    let mut text = [0u8; 64];
-    let Ok(text) = sys::read_file(sys::c(c"/proc/sys/kernel/random/boot_id"), &mut text) else {
-        return [0; 2];
-    };
-    let mut words = [0u64; 2];
-    let digits = text.iter().filter_map(|b| match b {
-        b'0'..=b'9' => Some(b - b'0'),
-        b'a'..=b'f' => Some(b - b'a' + 10),
-        _ => None,
-    });
-    for (i, digit) in digits.take(32).enumerate() {
-        let byte = i / 2;
-        let shift = 8 * (byte % 8) + if i % 2 == 0 { 4 } else { 0 };
-        if let Some(word) = words.get_mut(byte / 8) {
-            *word |= u64::from(digit) << shift;
-        }
-    }
-    words
 }

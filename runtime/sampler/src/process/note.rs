@@ -3,8 +3,8 @@
 //! Its descriptor is the ABI version, 1, and three 64-bit offsets, each relative to its own word, of functions like
 //! `pct_on(const char *)`, `pct_off(void)`, `pct_stat(void)`.
 
-/// Puts the note into the object. Arguments: paths of three `extern "C"` functions that are not exported (a reference to a
-/// preemptible symbol would be a text relocation).
+/// Puts the note into the object. Arguments: paths of three `extern "C"` functions that are not exported (a
+/// reference to a preemptible symbol would be a text relocation).
 #[macro_export]
 macro_rules! note {
     ($on:path, $off:path, $stat:path) => {

@@ -71,12 +71,18 @@ pub struct Options {
     pub toggle: i32,
     /// log2 of the bytes of code per counter (recorder `counts`) to begin with.
     pub shift: u64,
+    /// Time in the kernel is sampled with its calls there, where that does no harm and is permitted.
+    pub kernel: bool,
     /// Frames of CPython are woven into stacks.
     pub python: bool,
+    /// Frames of HotSpot are walked.
+    pub java: bool,
     /// Mean bytes between allocation samples, 0 = none are taken.
     pub alloc: u64,
     /// Seed of their draws, 0 = another one for each process.
     pub alloc_seed: u64,
+    /// Waits for locks and for other threads' work are recorded.
+    pub wait: bool,
     /// Nanoseconds after which a file is closed and the next one begun, 0 = one file.
     pub rotate_ns: u64,
     /// Bytes on the disk that all recordings in the folder may take; 0 = no bound.
@@ -105,9 +111,12 @@ impl Options {
             on: On::Start,
             toggle: 12,
             shift: 2,
+            kernel: false,
             python: true,
+            java: false,
             alloc: 0,
             alloc_seed: 0,
+            wait: false,
             rotate_ns: 0,
             keep: 0,
             controller: 0,
@@ -173,7 +182,7 @@ const fn key(name: &'static str, expected: &'static str, set: fn(&mut Options, &
     Key { name, expected, set }
 }
 
-fn put<T>(place: &mut T, value: Option<T>) -> Option<()> {
+fn assign<T>(place: &mut T, value: Option<T>) -> Option<()> {
     *place = value?;
     Some(())
 }
@@ -215,7 +224,7 @@ fn copy<const N: usize>(to: &mut Buf<N>, value: &[u8]) -> Option<()> {
 /// All keys. `pct run` has a flag of the same name for each.
 const KEYS: &[Key] = &[
     key("mode", "log, counts (or their old names itimer, profil)", |o, v| {
-        put(
+        assign(
             &mut o.mode,
             match v {
                 b"log" | b"itimer" => Some(Recorder::Log),
@@ -224,22 +233,24 @@ const KEYS: &[Key] = &[
             },
         )
     }),
-    key("hz", "1 to 20000", |o, v| put(&mut o.hz, within(v, 1..=20_000))),
+    key("hz", "1 to 20000", |o, v| assign(&mut o.hz, within(v, 1..=20_000))),
     key("clock", "auto, perf, sigtrap, thread, itimer, itimer-virtual, itimer-real", |o, v| {
         let offered = |c: &Clock| !matches!(c, Clock::Outside | Clock::Ring);
-        put(&mut o.clock, Clock::ALL.iter().copied().filter(offered).find(|c| c.name().as_bytes() == v))
+        assign(&mut o.clock, Clock::ALL.iter().copied().filter(offered).find(|c| c.name().as_bytes() == v))
     }),
     key("stack", "none, fp, cfi, auto", |o, v| {
-        put(&mut o.stack, StackMode::ALL.iter().copied().find(|m| m.name().as_bytes() == v))
+        assign(&mut o.stack, StackMode::ALL.iter().copied().find(|m| m.name().as_bytes() == v))
     }),
-    key("depth", "1 to 60000", |o, v| put(&mut o.depth, within(v, 1..=60_000))),
+    key("depth", "1 to 60000", |o, v| assign(&mut o.depth, within(v, 1..=60_000))),
     key("out", "a path of at most 1023 bytes", |o, v| copy(&mut o.out, v)),
     key("spare", "an absolute path of at most 95 bytes", |o, v| {
         if v.starts_with(b"/") { copy(&mut o.spare, v) } else { None }
     }),
-    key("limit", "64K to 1G", |o, v| put(&mut o.limit, size(v).filter(|n| (64 << 10..=1 << 30).contains(n)))),
+    key("limit", "64K to 1G", |o, v| {
+        assign(&mut o.limit, size(v).filter(|n| (64 << 10..=1 << 30).contains(n)))
+    }),
     key("follow", "fork, exec, all, none", |o, v| {
-        put(
+        assign(
             &mut o.follow,
             match v {
                 b"all" | b"fork+exec" | b"fork:exec" => Some(Follow { fork: true, exec: true }),
@@ -252,9 +263,9 @@ const KEYS: &[Key] = &[
     }),
     key("include", "names separated by colons, at most 255 bytes", |o, v| copy(&mut o.include, v)),
     key("exclude", "names separated by colons, at most 255 bytes", |o, v| copy(&mut o.exclude, v)),
-    key("signal", "1 to 64, without 4, 7, 8, 9, 11, 19", |o, v| put(&mut o.signal, signal(v))),
+    key("signal", "1 to 64, without 4, 7, 8, 9, 11, 19", |o, v| assign(&mut o.signal, signal(v))),
     key("on", "start, manual, signal", |o, v| {
-        put(
+        assign(
             &mut o.on,
             match v {
                 b"start" => Some(On::Start),
@@ -264,12 +275,22 @@ const KEYS: &[Key] = &[
             },
         )
     }),
-    key("toggle", "a signal: 1 to 64, without 4, 7, 8, 9, 11, 19", |o, v| put(&mut o.toggle, signal(v))),
+    key("toggle", "a signal: 1 to 64, without 4, 7, 8, 9, 11, 19", |o, v| assign(&mut o.toggle, signal(v))),
     key("controller", "a process id", |o, v| {
-        put(&mut o.controller, within(v, 1..=u64::from(u32::MAX)).map(|n| n as u32))
+        assign(&mut o.controller, within(v, 1..=u64::from(u32::MAX)).map(|n| n as u32))
+    }),
+    key("kernel", "on, off", |o, v| {
+        assign(
+            &mut o.kernel,
+            match v {
+                b"on" => Some(true),
+                b"off" => Some(false),
+                _ => None,
+            },
+        )
     }),
     key("python", "on, off", |o, v| {
-        put(
+        assign(
             &mut o.python,
             match v {
                 b"on" => Some(true),
@@ -278,10 +299,31 @@ const KEYS: &[Key] = &[
             },
         )
     }),
-    key("alloc", "16 to 1G bytes, off", |o, v| {
-        put(&mut o.alloc, if v == b"off" { Some(0) } else { size(v).filter(|n| INTERVALS.contains(n)) })
+    key("java", "frames, on, off", |o, v| {
+        assign(
+            &mut o.java,
+            match v {
+                b"frames" => Some(true),
+                // Names come from the virtual machine itself, which is asked from outside.
+                b"on" | b"off" => Some(false),
+                _ => None,
+            },
+        )
     }),
-    key("alloc-seed", "a number", |o, v| put(&mut o.alloc_seed, parse_number(v))),
+    key("alloc", "16 to 1G bytes, off", |o, v| {
+        assign(&mut o.alloc, if v == b"off" { Some(0) } else { size(v).filter(|n| INTERVALS.contains(n)) })
+    }),
+    key("alloc-seed", "a number", |o, v| assign(&mut o.alloc_seed, parse_number(v))),
+    key("wait", "on, off", |o, v| {
+        assign(
+            &mut o.wait,
+            match v {
+                b"on" => Some(true),
+                b"off" => Some(false),
+                _ => None,
+            },
+        )
+    }),
     key("continuous", "no value", |o, v| {
         if !v.is_empty() {
             return None;
@@ -290,13 +332,15 @@ const KEYS: &[Key] = &[
         Some(())
     }),
     key("rotate", "10ms to 7d", |o, v| {
-        put(&mut o.rotate_ns, duration(v).filter(|ns| (10_000_000..=604_800_000_000_000).contains(ns)))
+        assign(&mut o.rotate_ns, duration(v).filter(|ns| (10_000_000..=604_800_000_000_000).contains(ns)))
     }),
-    key("keep", "1M to 1024G", |o, v| put(&mut o.keep, size(v).filter(|n| (1 << 20..=1 << 40).contains(n)))),
+    key("keep", "1M to 1024G", |o, v| {
+        assign(&mut o.keep, size(v).filter(|n| (1 << 20..=1 << 40).contains(n)))
+    }),
     // For those who read the recording: it has the options' text.
     key("service", "1 to 63 bytes", |_, v| label(v)),
     key("version", "1 to 63 bytes", |_, v| label(v)),
-    key("shift", "0 to 20", |o, v| put(&mut o.shift, within(v, 0..=20))),
+    key("shift", "0 to 20", |o, v| assign(&mut o.shift, within(v, 0..=20))),
 ];
 
 fn label(value: &[u8]) -> Option<()> {
@@ -342,7 +386,7 @@ mod tests {
     fn every_key_takes_its_values() {
         let mut o = Options::new();
         let text = b"mode=profil,hz=100,clock=itimer-real,stack=auto,depth=20000,out=/tmp/x,limit=1M,\
-            follow=exec,include=a:b*,exclude=c,signal=27,on=manual,toggle=10,shift=4,python=off,,";
+            follow=exec,include=a:b*,exclude=c,signal=27,on=manual,toggle=10,shift=4,python=off,java=frames,,";
         assert_eq!(parse(text, &mut o), Ok(()));
         assert_eq!(
             (o.mode, o.hz, o.clock, o.stack),
@@ -350,7 +394,7 @@ mod tests {
         );
         assert_eq!((o.depth, o.out.bytes(), o.limit), (20000, &b"/tmp/x"[..], 1 << 20));
         assert_eq!((o.follow, o.signal), (Follow { fork: false, exec: true }, 27));
-        assert_eq!((o.on, o.toggle, o.shift, o.python), (On::Manual, 10, 4, false));
+        assert_eq!((o.on, o.toggle, o.shift, o.python, o.java), (On::Manual, 10, 4, false, true));
         assert!(o.wants(b"a") && o.wants(b"bcd") && !o.wants(b"c") && !o.wants(b"d"));
     }
 
@@ -391,6 +435,7 @@ mod tests {
             "toggle=65",
             "shift=21",
             "python=yes",
+            "java=yes",
             "mode",
             "alloc=0",
             "alloc=-1",
@@ -399,6 +444,8 @@ mod tests {
             "alloc=512Q",
             "alloc=15",
             "alloc-seed=x",
+            "wait",
+            "wait=1",
             "continuous=1",
             "rotate=10",
             "rotate=1ms",

@@ -1,11 +1,12 @@
 //! The path of this image's file, once it is open: in memory that a fork copies, so that the child can name its parent.
 //!
-//! Signal safety: loads and stores of memory.
+//! Signal safety: loads and stores of memory; [`is_gone`] makes one system call.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::record::log::PATH_BYTES;
+use crate::sys;
 use crate::sys::text::Buf;
 
 struct OwnPath(UnsafeCell<Buf<PATH_BYTES>>);
@@ -33,8 +34,25 @@ pub(super) fn forget() {
     IS_SET.store(false, Ordering::Relaxed);
 }
 
+/// Whether the file was there under this path once and is not any more. True at most once for a file: it is told once.
+/// Called with the housekeeper's lock held.
+pub(super) fn is_gone() -> bool {
+    if !IS_SET.load(Ordering::Acquire) {
+        return false;
+    }
+    // SAFETY: it was set, and who sets it holds the lock that the caller holds.
+    let own = unsafe { &*OWN_PATH.0.get() };
+    let mut path = Buf::<PATH_BYTES>::new();
+    path.push(own.bytes());
+    let gone = path.with_nul().is_some_and(|path| sys::stat(path).err() == Some(sys::Errno::ENOENT));
+    if gone {
+        forget();
+    }
+    gone
+}
+
 /// In the child of a fork: the path of the parent's file, empty if it had none. From then on there is none.
-pub(super) fn take(to: &mut Buf<PATH_BYTES>) {
+pub(super) fn move_to_child(to: &mut Buf<PATH_BYTES>) {
     to.clear();
     if IS_SET.swap(false, Ordering::Acquire) {
         // SAFETY: it was set, and nobody else lives in this process.

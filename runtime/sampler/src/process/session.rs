@@ -1,35 +1,34 @@
-//! One sampled process image: its memory, its start and end, fork and exec.
+//! One sampled process image: its memory, and what is known of it from its start. [`super::life`] starts and ends it.
 //!
-//! All state of the sampler is one private mapping that the child of a fork finds wiped ([`Session::alive`] is zero then):
-//! a child can neither write to its parent's file nor believe in its parent's clocks, whatever way it was made. What a
-//! child needs to begin anew (options, arguments, paths) is in [`Seed`], which is copied by fork like any memory.
+//! All state of the sampler is one private mapping that the child of a fork finds wiped ([`Session::alive`]
+//! is zero then): a child can neither write to its parent's file nor believe in its parent's clocks, whatever
+//! way it was made. What a child needs to begin anew (options, arguments, paths) is in [`Seed`], which is
+//! copied by fork like any memory.
 //!
 //! Signal safety: see each function; [`current`] is two loads.
 
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use crate::code::python::Python;
+use crate::code::interpreter::{Java, Python};
 use crate::code::regions::{List, Regions};
-use crate::heap::{self, Heap};
+use crate::heap::state::Heap;
 use crate::process::options::Options;
-use crate::process::own_path;
+use crate::process::refusals::Refusals;
 use crate::record::chain::Chain;
 use crate::record::codes::Codes;
 use crate::record::log::{Log, PATH_BYTES};
 use crate::record::rings::Rings;
 use crate::record::stacks::Stacks;
 use crate::record::time::Instant;
-use crate::signal::clock::{self, inherited::Inherited};
-use crate::signal::spent::Spent;
+use crate::signal::clock::inherited::Inherited;
+use crate::signal::spent::{Spent, SpentByChildren};
+use crate::signal::stores_may_fault::StoresMayFault;
+use crate::sys;
 use crate::sys::lock::{Guard, Lock};
 use crate::sys::text::Buf;
-use crate::{
-    code::callers, process::births, process::housekeeper, process::threads, signal::bus, signal::numbers, sys,
-};
-use pct_format::layout::header as at;
-use pct_format::{Clock, Recorder, State};
+use pct_format::{Clock, Recorder};
 use pct_unwind::Cache;
 
 /// [`Session::alive`] of the process that made the session.
@@ -113,12 +112,12 @@ unsafe impl Sync for SeedCell {}
 
 static SEED: SeedCell = SeedCell(UnsafeCell::new(Seed::new()));
 /// Held while sampling is switched on or off.
-static START: Lock<()> = Lock::new(());
+pub(super) static START: Lock<()> = Lock::new(());
 /// Whether sampling was on when the process forked: said by the parent, read by the child.
-static WAS_ON: AtomicBool = AtomicBool::new(false);
+pub(super) static WAS_ON: AtomicBool = AtomicBool::new(false);
 /// A filter on system calls is in force. Forked children inherit it, and have this with it: nothing is begun in them.
-static FILTERED: AtomicBool = AtomicBool::new(false);
-static SESSION: AtomicPtr<Session> = AtomicPtr::new(core::ptr::null_mut());
+pub(super) static FILTERED: AtomicBool = AtomicBool::new(false);
+pub(super) static SESSION: AtomicPtr<Session> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The seed.
 #[must_use]
@@ -130,12 +129,21 @@ pub fn seed() -> &'static Seed {
 /// Changes the seed. Only the constructor and `pct_on` do, while nothing is sampled.
 pub fn with_seed<R>(f: impl FnOnce(&mut Seed) -> R) -> Option<R> {
     let _alone = alone();
-    let _guard = START.lock_patiently()?;
+    let _guard = START.lock_patiently(true)?;
     if current().is_some_and(|s| s.on.load(Ordering::Relaxed)) {
         return None;
     }
     // SAFETY: START is held and no session is on, so no handler reads it.
     Some(f(unsafe { &mut *SEED.0.get() }))
+}
+
+/// The seed of a forked child, to be changed before anything is started in it.
+///
+/// # Safety
+/// The caller is the only thread of a process that has no session yet.
+pub(super) unsafe fn seed_of_child() -> &'static mut Seed {
+    // SAFETY: by the caller's promise nobody else reads or writes it.
+    unsafe { &mut *SEED.0.get() }
 }
 
 /// A new file of the same image begins now.
@@ -168,12 +176,21 @@ pub struct Settings {
     pub depth: AtomicU32,
     /// A debugger was seen: the signals are those that debuggers let pass.
     pub traced: AtomicBool,
+    /// Time in the kernel is sampled with its calls there.
+    pub kernel: AtomicBool,
+    /// Why it is not although it was asked for: an error number, 0 = it is, or nobody asked.
+    pub kernel_errno: AtomicU8,
 }
+
+// What follows in the session, up to the first thread's slot, lies well in the lines of the cache: eight more
+// bytes here cost each sample 12 ns.
+const _: () = assert!(size_of::<Settings>() == 48);
 
 /// The state of a sampled process image. All zeros is a session of nobody.
 ///
-/// What every process touches, also one that ends without a sample, lies together on one page in the middle: from the end of
-/// `log` to the first slot of `rings`. The first touch of a page costs 1 to 3 us. The large tables lie before and behind.
+/// What every process touches, also one that ends without a sample, lies together on one page in the middle:
+/// from the end of `log` to the first slot of `rings`. The first touch of a page costs 1 to 3 us. The large
+/// tables lie before and behind.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Session {
@@ -186,11 +203,11 @@ pub struct Session {
     /// Samples are taken.
     pub on: AtomicBool,
     /// A filter on system calls is in force: none may be made in handlers.
-    filtered: AtomicBool,
+    pub(super) filtered: AtomicBool,
     /// The file could not be made.
     pub failed: AtomicBool,
     /// It was said that the process ends without a sample.
-    told: AtomicBool,
+    pub(super) told: AtomicBool,
     /// Regions are changing and were not looked at since.
     pub changing: AtomicBool,
     /// Somebody saw a change of regions or threads: the housekeeper should come soon.
@@ -201,6 +218,8 @@ pub struct Session {
     pub regions: Regions,
     /// The interpreter of the process.
     pub python: Python,
+    /// The Java virtual machine of the process.
+    pub java: Java,
     /// CPU time used while off.
     pub spent: Spent,
     /// CLOCK_MONOTONIC ns at which the next file is begun, 0 = never.
@@ -225,6 +244,8 @@ pub struct Session {
     pub opened_for: AtomicU64,
     /// How often the file could not be made for a reason that may pass.
     pub tries: AtomicU32,
+    /// CPU time used by children.
+    pub spent_by_children: SpentByChildren,
     /// Rules of unwinding found before.
     pub rules: Cache,
     /// Table of stacks.
@@ -235,6 +256,8 @@ pub struct Session {
     pub codes: Codes,
     /// Allocation samples.
     pub heap: Heap,
+    /// What the sampler asked the kernel for in vain.
+    pub refusals: Refusals,
 }
 
 const _: () = {
@@ -293,30 +316,44 @@ pub enum Refused {
 
 /// Signals that are blocked while it lives.
 #[derive(Debug)]
-pub struct Quiet(sys::SignalSet);
+pub struct Quiet {
+    /// Those that were open before.
+    signals: sys::SignalSet,
+    _stores: Option<StoresMayFault>,
+}
 
 /// Blocks our signals in the calling thread: around what the host wants done and we do not want to interrupt.
 #[must_use]
 pub fn quiet() -> Quiet {
     let ours = current().filter(|s| s.may_call()).map_or(0, Session::signals);
-    Quiet(if ours == 0 { 0 } else { ours & !sys::sigmask(sys::Mask::Block, ours) })
+    let signals = if ours == 0 { 0 } else { ours & !sys::sigmask(sys::Mask::Block, ours) };
+    Quiet { signals, _stores: None }
 }
 
-/// Blocks every signal but those of faults in the calling thread: around our own work under a lock. A handler of the host's
-/// that jumped out of it (longjmp, cancellation) would leave the lock taken for good.
+/// Blocks every signal but those of faults in the calling thread: around our own work under a lock. A handler
+/// of the host's that jumped out of it (longjmp, cancellation) would leave the lock taken for good. Our work stores to
+/// the file, so SIGBUS is open meanwhile.
 #[must_use]
 pub fn alone() -> Quiet {
     if FILTERED.load(Ordering::Relaxed) {
-        return Quiet(0);
+        return Quiet { signals: 0, _stores: None };
     }
-    Quiet(!sys::FAULTS & !sys::sigmask(sys::Mask::Block, !sys::FAULTS))
+    let mask = sys::sigmask(sys::Mask::Block, !sys::FAULTS);
+    Quiet { signals: !sys::FAULTS & !mask, _stores: Some(StoresMayFault::under_mask(mask)) }
+}
+
+impl Quiet {
+    /// The signals that were open before.
+    pub(crate) fn signals(&self) -> sys::SignalSet {
+        self.signals
+    }
 }
 
 impl Drop for Quiet {
     fn drop(&mut self) {
         // Only those that we blocked: the host's own choice stays.
-        if self.0 != 0 {
-            sys::sigmask(sys::Mask::Unblock, self.0);
+        if self.signals != 0 {
+            sys::sigmask(sys::Mask::Unblock, self.signals);
         }
     }
 }
@@ -347,44 +384,13 @@ impl Session {
         self.settings.recorder.load(Ordering::Relaxed) == Recorder::Counts as u32
     }
 
-    /// Sampling starts again in the file that is there, and a period of `asked_ns` is asked for: gives the one to take.
-    ///
-    /// Segments of samples say what theirs is; counters cannot, being sums over the life of the file: its own period stays.
-    fn go_on(&self, asked_ns: u64) -> u64 {
-        let own = self.log.header(at::PERIOD_NS).map_or(asked_ns, |period| period.load(Ordering::Relaxed));
-        if !self.counts() {
-            self.log.restart(asked_ns);
-            return asked_ns;
-        }
-        if own != asked_ns {
-            crate::process::file::report(
-                b"counters cannot change their rate: they go on at the rate that their file began with",
-            );
-        }
-        own
-    }
-
-    /// Whether nobody is in it any more: it is off, and another one has been on since. (In the child of a fork what it refers to is
-    /// not mapped.)
-    fn is_left(&self) -> bool {
-        !self.on.load(Ordering::Relaxed)
-            && self.pid.load(Ordering::Relaxed) == sys::getpid()
-            && self.rings.are_left()
-            && self.house.try_lock().is_some()
-            && self.keep.try_lock().is_some()
-    }
-
-    /// Unmaps its file and its tables; it is as fresh as from [`fresh_session`] then. [`Session::is_left`] was true.
-    fn give_back(&self) {
-        self.log.unmap();
-        self.stacks.unmap();
-        self.codes.unmap();
-        self.heap.unmap();
-        self.rings.unmap();
-        let at = core::ptr::from_ref(self).cast_mut().cast::<u8>();
-        // SAFETY: our own mapping, whose contents nobody wants any more; every field is valid as zeros, and all are atomics or cells
-        // that nobody has borrowed.
-        let _ = unsafe { sys::madvise(at, size_of::<Session>(), sys::MADV_DONTNEED) };
+    /// It is the process's session from now on, and samples are taken.
+    pub(super) fn begin(&'static self) {
+        self.alive.store(ALIVE, Ordering::Relaxed);
+        self.on.store(true, Ordering::Relaxed);
+        WAS_ON.store(true, Ordering::Relaxed);
+        // Release: whoever finds the session finds it ready; signals may come from here on.
+        SESSION.store(core::ptr::from_ref(self).cast_mut(), Ordering::Release);
     }
 
     /// From now on no system call may be made, neither here nor in the children.
@@ -403,7 +409,7 @@ impl Session {
 
 /// Keeps others from switching sampling on or off while the answer lives.
 pub(crate) fn switching() -> Option<Guard<'static, ()>> {
-    START.lock_patiently()
+    START.lock_patiently(true)
 }
 
 /// [`switching`] for a handler, which does not wait.
@@ -411,289 +417,11 @@ pub(super) fn try_switching() -> Option<Guard<'static, ()>> {
     START.try_lock()
 }
 
-/// Starts sampling this process as the seed says. Arms the calling thread; the housekeeper finds the others.
-///
-/// # Errors
-/// Nothing was changed in the host but unused memory of ours.
-pub fn start() -> Result<&'static Session, Refused> {
-    let Some(guard) = START.lock_patiently() else { return Err(Refused::Busy) };
-    let session = match current() {
-        Some(session) if session.on.load(Ordering::Relaxed) => return Err(Refused::AlreadyOn),
-        Some(session)
-            if session.log.is_open() && session.opened_for.load(Ordering::Relaxed) != place_of(seed()) =>
-        {
-            another_session(false)?
-        }
-        Some(session) => session,
-        None => map_session()?,
-    };
-    start_in(session, &guard, false)
-}
-
-/// Starts sampling in a session that is off.
-pub(super) fn start_in(
-    session: &'static Session,
-    _switching: &Guard<'_, ()>,
-    in_handler: bool,
-) -> Result<&'static Session, Refused> {
-    let options = &seed().options;
-    if options.clock == Clock::Wall {
-        return Err(Refused::WallNeedsController);
-    }
-    bus::guard();
-    let settings = &session.settings;
-    settings.recorder.store(options.mode as u32, Ordering::Relaxed);
-    settings.stack.store(options.stack as u32, Ordering::Relaxed);
-    settings.depth.store(options.depth.clamp(1, 60_000) as u32, Ordering::Relaxed);
-    session.pid.store(sys::getpid(), Ordering::Relaxed);
-    session.due.store(0, Ordering::Relaxed);
-    // What stood in the way of a file may be gone by now.
-    session.failed.store(false, Ordering::Relaxed);
-    session.tries.store(0, Ordering::Relaxed);
-    session.told.store(false, Ordering::Relaxed);
-    session.stale.store(true, Ordering::Relaxed);
-    super::rotation::set_up(session, options);
-    session.spent.on();
-    // The whole answer lies in /proc and costs a third of a start. A debugger that comes by another way is seen later.
-    let traced = sys::addresses_are_fixed() && threads::is_traced();
-    settings.traced.store(traced, Ordering::Relaxed);
-    heap::set_up(session);
-    let mut choice = clock::first_choice(options.clock, options.hz);
-    loop {
-        settings.clock.store(choice.clock as u32, Ordering::Relaxed);
-        settings.period_ns.store(choice.period_ns, Ordering::Relaxed);
-        settings.expected_mhz.store(choice.expected_mhz, Ordering::Relaxed);
-        if choice.errno != 0 && settings.clock_errno.load(Ordering::Relaxed) == 0 {
-            settings.clock_errno.store(choice.errno, Ordering::Relaxed);
-        }
-        if choice.clock == Clock::Sigtrap
-            && options.clock == Clock::Auto
-            && (options.signal != 0 || seed().controller != 0 || traced)
-        {
-            // Another signal is asked for; or a tracer would see every trap; or we were attached, where the program cannot take
-            // SIGTRAP back from us.
-            choice = clock::Chosen { clock: Clock::Perf, ..choice };
-            continue;
-        }
-        if session.log.is_open() {
-            settings.period_ns.store(session.go_on(choice.period_ns), Ordering::Relaxed);
-        }
-        if let Err(refused) = numbers::install(session, options.signal) {
-            // A program that handles SIGTRAP itself: the same event with another signal.
-            choice = match choice.clock {
-                Clock::Sigtrap => clock::Chosen { clock: Clock::Perf, ..choice },
-                failed => clock::next_choice(options.clock, failed, options.hz, 0).ok_or(refused)?,
-            };
-            continue;
-        }
-        session.alive.store(ALIVE, Ordering::Relaxed);
-        session.on.store(true, Ordering::Relaxed);
-        WAS_ON.store(true, Ordering::Relaxed);
-        // Release: whoever finds the session finds it ready; signals may come from here on.
-        SESSION.store(core::ptr::from_ref(session).cast_mut(), Ordering::Release);
-        match threads::arm_first(session, in_handler) {
-            Ok(()) => break,
-            Err(e) => {
-                session.on.store(false, Ordering::Relaxed);
-                match clock::next_choice(options.clock, choice.clock, options.hz, e.0) {
-                    Some(next) => choice = next,
-                    None => return Err(Refused::Clock(e)),
-                }
-            }
-        }
-    }
-    if session.log.is_open() {
-        session.log.header_set(at::STATE, State::Armed as u64);
-    }
-    heap::start(session);
-    Ok(session)
-}
-
-/// Memory for a session: wiped in the child of a fork, where the same range is used again.
-fn map_session() -> Result<&'static Session, Refused> {
-    let old = SESSION.load(Ordering::Acquire);
-    if !old.is_null() {
-        // The child of a fork: the kernel wiped it.
-        callers::in_child();
-        // SAFETY: mapped for good, all zeros is a valid session, and nobody else lives in this process yet.
-        return Ok(unsafe { &*old });
-    }
-    fresh_session()
-}
-
-fn fresh_session() -> Result<&'static Session, Refused> {
-    let bytes = size_of::<Session>();
-    let memory = sys::map_memory(bytes).map_err(Refused::Memory)?;
-    // SAFETY: fresh memory of our own. Kernels before 4.14 do not wipe; then `start_in_child` is told by its pid.
-    let _ = unsafe { sys::madvise(memory, bytes, sys::MADV_WIPEONFORK) };
-    // SAFETY: as above. Of these megabytes most processes touch one page.
-    let _ = unsafe { sys::madvise(memory, bytes, sys::MADV_NOHUGEPAGE) };
-    // SAFETY: zeroed, page-aligned memory of the right size that is never unmapped; every field is valid as zeros.
-    Ok(unsafe { &*memory.cast::<Session>() })
-}
-
-/// A number that tells places of files apart (FNV-1a). Each start by a controller has a file of its own: two attaches are two
-/// recordings, wherever they go.
+/// A number that tells places of files apart (FNV-1a). Each start by a controller has a file of its own: two
+/// attaches are two recordings, wherever they go.
 pub(crate) fn place_of(seed: &Seed) -> u64 {
     let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
     let started = if seed.controller == 0 { 0 } else { seed.started.anchor().monotonic_ns };
     let place = seed.out.bytes().iter().fold(0xcbf2_9ce4_8422_2325, hash);
     started.to_ne_bytes().iter().fold(place, hash) | 1
-}
-
-/// The session before the current one, if there was one. START is held where it is touched.
-static SPARE: AtomicPtr<Session> = AtomicPtr::new(core::ptr::null_mut());
-
-/// For a start that asks for its file in another place than the last one's. The old session stays as it is: a handler that was
-/// about to end may still be in it. The one before the old one is given back and begins anew: two serve any number of starts. If a
-/// thread is still in it, `patient` callers try again later, others get a third.
-pub(super) fn another_session(patient: bool) -> Result<&'static Session, Refused> {
-    let spare = SPARE.load(Ordering::Relaxed);
-    // SAFETY: once mapped, always mapped.
-    let session = match unsafe { spare.as_ref() } {
-        // The child of a fork: the kernel wiped it.
-        Some(spare) if spare.pid.load(Ordering::Relaxed) == 0 => spare,
-        Some(spare) if spare.is_left() => {
-            spare.give_back();
-            spare
-        }
-        Some(_) if patient => return Err(Refused::Busy),
-        _ => fresh_session()?,
-    };
-    SPARE.store(SESSION.load(Ordering::Acquire), Ordering::Relaxed);
-    own_path::forget();
-    Ok(session)
-}
-
-/// Stops sampling: clocks are disarmed, the handlers stay and do nothing. The file stays open for another start.
-pub fn stop(session: &Session, state: State) {
-    let _alone = alone();
-    let Some(_guard) = START.lock_patiently() else { return };
-    if !session.on.swap(false, Ordering::Relaxed) {
-        return;
-    }
-    WAS_ON.store(false, Ordering::Relaxed);
-    heap::stop(session);
-    {
-        // A round in another thread arms clocks; later rounds see that it is off.
-        let _house = session.house.lock_patiently();
-        housekeeper::stop_watching(session);
-        threads::disarm_all(session);
-        numbers::drop_pending(session);
-    }
-    close(session, state);
-    session.spent.off();
-}
-
-/// A filter on system calls may be set from now on in a way that nobody sees: no signal of ours may come, and no call
-/// be made. True if sampling was on. [`resume`] takes it back.
-pub fn pause(session: &Session) -> bool {
-    if !session.on.load(Ordering::Relaxed) {
-        return false;
-    }
-    stop(session, State::Stopped);
-    // Somebody else is switching, and has not come to an end for a second.
-    if session.on.load(Ordering::Relaxed) {
-        return false;
-    }
-    numbers::release(session);
-    session.forbid_calls();
-    true
-}
-
-/// Ends a pause: the filter was seen, and it lets our handlers return.
-pub fn resume(session: &Session) {
-    FILTERED.store(false, Ordering::SeqCst);
-    session.filtered.store(false, Ordering::SeqCst);
-    if let Err(refused) = start()
-        && refused != Refused::AlreadyOn
-    {
-        crate::process::file::report(b"sampling could not be resumed under the filter on system calls");
-    }
-}
-
-/// Writes what is known at the end: anchors, CPU times, state. The clocks may go on.
-pub fn close(session: &Session, state: State) {
-    if !session.log.is_open() {
-        say_without_sample(session);
-        return;
-    }
-    if !session.may_call() {
-        // Under a filter on system calls the header's state word is all that can be written.
-        session.log.header_set(at::STATE, state as u64);
-        return;
-    }
-    let _alone = alone();
-    if let Some(mut house) = session.house.lock_patiently() {
-        housekeeper::note_times(session, &mut house);
-        session.log.header_set(at::STATE, state as u64);
-    }
-}
-
-/// The process (or this image of it) ends, and no sample fell into its time.
-pub(crate) fn say_without_sample(session: &Session) {
-    if session.failed.load(Ordering::Relaxed)
-        // Samples are in the files before this one.
-        || session.rotations.load(Ordering::Relaxed) != 0
-        || !session.may_call()
-        || session.told.swap(true, Ordering::Relaxed)
-    {
-        return;
-    }
-    let seed = seed();
-    let all = sys::rusage_ns(sys::RUSAGE_SELF);
-    let (user, system) = session.spent.while_on(all);
-    let used = user.saturating_add(system);
-    if !seed.out_is_template {
-        let all = all.0.saturating_add(all.1);
-        crate::process::status::without_sample(seed.places(), seed.called(), used, all);
-    }
-    if used > ENOUGH_PERIODS * session.settings.period_ns.load(Ordering::Relaxed) {
-        explain(session);
-    }
-}
-
-/// So many periods without one sample are no chance (e^-20 for the ideal sampler).
-const ENOUGH_PERIODS: u64 = 20;
-
-/// Says why a process that used enough time ends without a sample.
-fn explain(session: &Session) {
-    if session.tries.load(Ordering::Relaxed) > 0 {
-        crate::process::file::report(
-            b"its file could not be made: no descriptor was free, or no memory, whenever it was tried",
-        );
-        return;
-    }
-    if numbers::still_ours(session) && sys::sigmask(sys::Mask::Block, 0) & session.signals() != 0 {
-        crate::process::file::report(
-            b"the program blocks the sampling signal all the time: it cannot be sampled",
-        );
-    }
-}
-
-/// Begins anew in a child that was made in a way that nobody saw (raw clone): called where the host passes by.
-#[inline]
-pub fn revive() {
-    if current().is_none() && !SESSION.load(Ordering::Relaxed).is_null() {
-        start_in_child();
-    }
-}
-
-/// In the child of a fork: begins anew, with own file, rings and clocks, if forks are followed and the parent was sampled.
-pub fn start_in_child() {
-    let session = SESSION.load(Ordering::Relaxed);
-    if session.is_null() || current().is_some() || FILTERED.load(Ordering::Relaxed) {
-        return;
-    }
-    START.free_in_child();
-    housekeeper::stack_in_child();
-    // SAFETY: the only thread of a fresh process; no session is alive, so no handler reads the seed.
-    let seed = unsafe { &mut *SEED.0.get() };
-    own_path::take(&mut seed.parent);
-    // (Not the time before that: a process that forbids itself to read the counter has switched sampling off.)
-    if seed.options.follow.fork && WAS_ON.load(Ordering::Relaxed) {
-        seed.started = Instant::now();
-        births::in_child();
-        let _ = start();
-    }
 }

@@ -1,7 +1,7 @@
 //! The folder of recordings of continuous sampling, kept below a bound: the oldest recordings are deleted.
 //!
-//! Each process does this when it begins a file, so nobody else needs to run. What somebody still writes to is kept, whatever its
-//! age.
+//! Each process does this when it begins a file, so nobody else needs to run. What somebody still writes to
+//! is kept, whatever its age.
 //!
 //! Signal safety: system calls; some 10 KiB of stack, so the housekeeper's own.
 
@@ -31,6 +31,7 @@ pub(super) fn enforce(own: &[u8], keep: u64, house: &mut House) {
     path.push(folder);
     let Some(name) = path.with_nul() else { return };
     let Ok(directory) = sys::open(name, sys::O_RDONLY | sys::O_DIRECTORY, 0) else { return };
+    let here = Here { boot: sys::boot_id(), namespace: sys::pid_namespace() };
     let mut oldest = Oldest { rows: [const { None }; MOST_DELETED], total: 0 };
     while let Ok(bytes @ 1..) = sys::getdents(&directory, &mut house.buffer) {
         let read = house.buffer.get(..bytes).unwrap_or(&[]);
@@ -46,7 +47,7 @@ pub(super) fn enforce(own: &[u8], keep: u64, house: &mut House) {
         }
         let mut path = path_of(folder, row.name.bytes());
         if let Some(path) = path.with_nul()
-            && !is_written(path)
+            && !here.is_written(path, row.modified_s)
             && sys::unlink(path).is_ok()
         {
             oldest.total = oldest.total.saturating_sub(row.bytes);
@@ -88,24 +89,43 @@ fn path_of(folder: &[u8], name: &[u8]) -> Buf<1536> {
     path
 }
 
-/// Whether a process that lives has the recording open, as far as its header says. What is no recording counts as written: it is
-/// not ours to delete.
-fn is_written(path: sys::CStr<'_>) -> bool {
-    let flags = sys::O_RDONLY | sys::O_NOFOLLOW | sys::O_NONBLOCK;
-    let Ok(file) = sys::open(path, flags, 0) else { return true };
-    match (word(&file, at::MAGIC), word(&file, at::STATE), word(&file, at::PID)) {
-        (Some(layout::MAGIC), Some(state), Some(pid)) => {
-            state == State::Armed as u64 && pid != 0 && {
-                let mut process = Buf::<32>::new();
-                process.push(b"/proc/").push_number(pid);
-                process.with_nul().is_none_or(|process| sys::stat(process).is_ok())
-            }
+/// After so many seconds without a change an open recording of a process that cannot be seen from here counts as
+/// left behind. A process that was idle for longer loses what it wrote: its next file begins with the next rotation.
+const ABANDONED_S: u64 = 3600;
+
+/// Where this process runs.
+struct Here {
+    boot: [u64; 2],
+    namespace: u64,
+}
+
+impl Here {
+    /// Whether a process that lives writes the recording, as far as its header says. In another PID namespace
+    /// (containers that share the folder) the process id says nothing: there the last change decides. What is
+    /// no recording counts as written: it is not pct's to delete.
+    fn is_written(&self, path: sys::CStr<'_>, modified_s: u64) -> bool {
+        let flags = sys::O_RDONLY | sys::O_NOFOLLOW | sys::O_NONBLOCK;
+        let Ok(file) = sys::open(path, flags, 0) else { return true };
+        let words = [at::MAGIC, at::STATE, at::PID, at::PID_NAMESPACE, at::BOOT_ID, at::BOOT_ID + 1];
+        let [Some(layout::MAGIC), Some(state), Some(pid), Some(namespace), Some(first), Some(second)] =
+            words.map(|index| header_word(&file, index))
+        else {
+            return true;
+        };
+        if state != State::Armed as u64 || pid == 0 || [first, second] != self.boot {
+            return false;
         }
-        _ => true,
+        if namespace == 0 || namespace != self.namespace {
+            let now_s = sys::clock_ns(sys::CLOCK_REALTIME) / 1_000_000_000;
+            return now_s.saturating_sub(modified_s) < ABANDONED_S;
+        }
+        let mut process = Buf::<32>::new();
+        process.push(b"/proc/").push_number(pid);
+        process.with_nul().is_none_or(|process| sys::stat(process).is_ok())
     }
 }
 
-fn word(file: &Fd, index: usize) -> Option<u64> {
+fn header_word(file: &Fd, index: usize) -> Option<u64> {
     let mut word = [0u8; 8];
     let read = sys::pread(file, &mut word, 8 * index as u64).ok()?;
     (read == word.len()).then(|| u64::from_le_bytes(word))

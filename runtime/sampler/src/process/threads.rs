@@ -1,31 +1,32 @@
 //! Arming threads, finding new ones, retiring the dead.
 //!
-//! A thread is armed by itself (the first one, and those whose creation passes through us) or by the housekeeper through
-//! its id. Before the housekeeper arms anybody it retires the dead, so that the base of a control block that was used
-//! again never leads to a dead thread's ring.
+//! A thread is armed by itself (the first one, and those whose creation passes through us) or by the
+//! housekeeper through its id. Before the housekeeper arms anybody it retires the dead, so that the base of a
+//! control block that was used again never leads to a dead thread's ring.
 //!
 //! Signal safety: system calls; the housekeeper's lock is held by whoever retires or discovers.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, fence};
 
 use crate::code::regions::keep_record;
-use crate::process::rotation;
 use crate::process::session::{self, House, Session};
+use crate::process::{previous, tasks};
 use crate::record::log::Log;
-use crate::record::rings::{FREE, LIVE, Ring};
-use crate::signal::clock::{self, inherited, itimer, perf, period, thread_timer};
-use crate::signal::system_time::{SYSTEM_NS_UNKNOWN, go_by_timer};
+use crate::record::rings::Ring;
+use crate::record::time;
+use crate::signal::clock::by_timer::{SYSTEM_NS_UNKNOWN, go_by_timer};
+use crate::signal::clock::{self, itimer, perf, period, thread_timer};
+use crate::signal::stores_may_fault::StoresMayFault;
 use crate::signal::{masks, numbers};
-use crate::sys::text::{Buf, parse_number};
-use crate::sys::{self, Errno};
-use pct_format::Clock;
-use pct_format::LossCause;
+use crate::sys::text::parse_number;
+use crate::sys::{self, Errno, SignalSet};
 use pct_format::head::kind;
-use pct_format::layout::header as at;
-use pct_format::record::Encoder;
+use pct_format::layout::{Wanted, header as at};
+use pct_format::record::{self, Encoder, Frame};
+use pct_format::{Clock, CutCause, LossCause, StackMode};
 
-/// Arms the calling thread as the first of the process: here it shows whether the clock works. In a handler all signals are blocked,
-/// which says nothing about the host: there the thread is armed as any other.
+/// Arms the calling thread as the first of the process: here it shows whether the clock works. In a handler
+/// all signals are blocked, which says nothing about the host: there the thread is armed as any other.
 ///
 /// # Errors
 /// The kernel's refusal of the clock.
@@ -46,47 +47,80 @@ pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<
     if session.rings.by_tid(tid).is_some() {
         return Ok(());
     }
-    let Some(ring) = session.rings.take(tid) else {
+    let Some(ring) = session.rings.claim_slot(tid) else {
+        let _stores = StoresMayFault::in_thread(session.may_call());
         session.log.lose(LossCause::NoRing, 1, 0);
         return Err(Errno(28));
     };
     session.log.forget_ring(session.rings.number(ring));
     let cpu = sys::clock_ns(if own { sys::CLOCK_THREAD_CPU } else { sys::thread_cpu_clock(tid) });
-    ring.armed_cpu_ns.store(cpu, Ordering::Relaxed);
+    let from = previous::accounted_until(tid).unwrap_or(cpu);
+    ring.armed_cpu_ns.store(from, Ordering::Relaxed);
     ring.visited_cpu_ns.store(cpu, Ordering::Relaxed);
+    if session.clock() == Clock::Thread {
+        // Its ticks say only what expired since the timer was set.
+        owe(session, ring, cpu.saturating_sub(from));
+    }
     ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
-    masks::believe(ring, rotation::believed_before(tid));
+    masks::believe(ring, previous::believed_before(tid));
+    let mut mask = None;
     if own {
         session.rings.set_own(ring);
         // A controller that borrows this thread blocks all signals for that moment: it says nothing about the host.
         if session::seed().options.controller == 0 {
-            masks::begin(session, ring);
+            mask = Some(masks::begin(session, ring));
         }
     }
     // Before the clock: its first signal may come at once.
-    ring.state.store(LIVE, Ordering::Release);
-    let armed = arm_clock(session, ring, own, strict);
-    if armed.is_err() {
+    ring.slot.begin_arming();
+    let armed = arm_clock(session, ring, own.then_some(mask), strict);
+    fence(Ordering::SeqCst);
+    // Off: the session ended meanwhile, and who ended it may have looked for clocks before there was this one.
+    if !ring.slot.armed(armed.is_ok() && session.on.load(Ordering::Relaxed)) {
         disarm(ring);
-        ring.state.store(FREE, Ordering::Release);
+        ring.slot.free();
+        // If it is on again, the thread is one that is not armed yet.
+        session.stale.store(true, Ordering::Relaxed);
     }
     armed
 }
 
+/// CPU ns of the thread that no sample stands for, `cpu` being all that it has used.
+pub(crate) fn unaccounted(ring: &Ring, cpu: u64) -> u64 {
+    let used = cpu.saturating_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
+    used.saturating_sub(ring.accounted_ns.load(Ordering::Relaxed))
+}
+
+/// Entire periods of `ns` go to the thread's next sample.
+fn owe(session: &Session, ring: &Ring, ns: u64) {
+    let period = session.settings.period_ns.load(Ordering::Relaxed);
+    let periods = ns.checked_div(period).unwrap_or(0);
+    ring.carry.fetch_add(periods, Ordering::Relaxed);
+    ring.accounted_ns.fetch_add(periods * period, Ordering::Relaxed);
+}
+
+/// What is known of the thread that a clock is set up for: that it is the calling one, and its mask if somebody asked
+/// the kernel for it just now.
+type Own = Option<Option<SignalSet>>;
+
 /// Arms a thread with the clock of the process.
-fn arm_clock(session: &Session, ring: &Ring, own: bool, strict: bool) -> sys::Result<()> {
+fn arm_clock(session: &Session, ring: &Ring, own: Own, strict: bool) -> sys::Result<()> {
     let settings = &session.settings;
     let clock = session.clock();
     let period = settings.period_ns.load(Ordering::Relaxed);
     let by_timer = |clock: Clock, interval: u64| {
         ring.clock.store(clock as u32, Ordering::Relaxed);
-        clock::arm_timer(session, ring, clock::first_expiry(interval), interval)
+        clock::arm_timer(session, ring, clock::first_at_tick(interval), interval)
     };
+    let first = if strict { clock::first_of_process } else { clock::first_of_thread };
     match clock {
         Clock::Perf | Clock::Sigtrap => {
             ring.clock.store(clock as u32, Ordering::Relaxed);
-            let armed =
-                if session.inherited.is_on_for_newcomer() { Ok(()) } else { arm_event(session, ring, own) };
+            let armed = if session.inherited.is_on_for_newcomer() {
+                Ok(())
+            } else {
+                arm_event(session, ring, own, first)
+            };
             match armed {
                 Ok(()) => {
                     // The tick beside it accounts system time and calls the housekeeper: without it we know less, but
@@ -109,15 +143,17 @@ fn arm_clock(session: &Session, ring: &Ring, own: bool, strict: bool) -> sys::Re
     }
 }
 
-/// Arms a thread with a perf event of its own.
-fn arm_event(session: &Session, ring: &Ring, own: bool) -> sys::Result<()> {
+/// Arms a thread with a perf event of its own. `first` draws the time to its first expiry.
+fn arm_event(session: &Session, ring: &Ring, own: Own, first: fn(u64) -> u64) -> sys::Result<()> {
     let settings = &session.settings;
     let period = settings.period_ns.load(Ordering::Relaxed);
     let signal = settings.signal.load(Ordering::Relaxed);
     // A controller that borrows this thread blocks all signals for that moment: it says nothing about the host.
     let borrowed = session::seed().options.controller != 0;
-    let blocked = own && !borrowed && sys::sigmask(sys::Mask::Block, 0) & sys::signal_bit(signal) != 0;
-    let first = if blocked { clock::BLOCKED_NS.max(period) } else { clock::first_expiry(period) };
+    let mask =
+        own.filter(|_| !borrowed).map(|mask| mask.unwrap_or_else(|| sys::sigmask(sys::Mask::Block, 0)));
+    let blocked = mask.is_some_and(|mask| mask & sys::signal_bit(signal) != 0);
+    let first = if blocked { clock::BLOCKED_NS.max(period) } else { first(period) };
     ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
     ring.first_at_ns.store(0, Ordering::Relaxed);
     clock::arm_perf(session, ring, first)?;
@@ -125,7 +161,7 @@ fn arm_event(session: &Session, ring: &Ring, own: bool) -> sys::Result<()> {
     if !blocked {
         // Not from before: arming takes a while when many threads do it at the same time.
         let tid = ring.tid.load(Ordering::Relaxed);
-        let cpu = if own { sys::CLOCK_THREAD_CPU } else { sys::thread_cpu_clock(tid) };
+        let cpu = if own.is_some() { sys::CLOCK_THREAD_CPU } else { sys::thread_cpu_clock(tid) };
         let at = sys::clock_ns(cpu) + first;
         ring.first_ns.store(first, Ordering::Relaxed);
         ring.first_at_ns.store(at, Ordering::Relaxed);
@@ -140,13 +176,13 @@ pub(crate) fn before_given_back(session: &Session) {
     if let Some(ring) = session.rings.own(session.may_call())
         && ring.perf_page.load(Ordering::Relaxed) != 0
     {
-        let _ = arm_event(session, ring, true);
+        let _ = arm_event(session, ring, Some(None), clock::first_after_borrowing);
     }
     numbers::drop_pending(session);
 }
 
-/// The process is about to make a thread: before the first one there is a set of events to be inherited, and where many threads end
-/// early there is one no more.
+/// The process is about to make a thread: before the first one there is a set of events to be inherited, and
+/// where many threads end early there is one no more.
 pub fn before_birth(session: &Session) {
     if session.clock() != Clock::Sigtrap || !session.may_call() || !session.on.load(Ordering::Relaxed) {
         return;
@@ -169,12 +205,13 @@ pub fn before_birth(session: &Session) {
     }
 }
 
-/// Makes the set of inherited events in place of the calling thread's own one, if it is the only thread of the process and of our own
-/// accord: what a controller does to a running program is not to depend on what the program does next.
+/// Replaces the calling thread's own event by the set of inherited events, if it is the only thread of the
+/// process. Not under a controller: what `pct attach` does to a running program must not depend on what the
+/// program does next.
 fn inherit(session: &Session) {
     let _alone = session::alone();
     let Some(ring) = session.rings.own(true) else { return };
-    let only = status_number(sys::c(c"/proc/self/status"), b"Threads", false) == Some(1);
+    let only = tasks::is_only_thread();
     if !only
         || session::seed().options.controller != 0
         || ring.clock.load(Ordering::Relaxed) != Clock::Sigtrap as u32
@@ -182,8 +219,9 @@ fn inherit(session: &Session) {
         return;
     }
     perf::disarm(ring);
-    if session.inherited.make(session.settings.period_ns.load(Ordering::Relaxed)).is_err()
-        && arm_event(session, ring, true).is_err()
+    let with_kernel = session.settings.kernel.load(Ordering::Relaxed);
+    if session.inherited.make(session.settings.period_ns.load(Ordering::Relaxed), with_kernel).is_err()
+        && arm_event(session, ring, Some(None), clock::first_of_thread).is_err()
     {
         go_by_timer(session, ring, session.settings.period_ns.load(Ordering::Relaxed));
     }
@@ -199,26 +237,37 @@ pub(crate) fn note_inherited(session: &Session) {
     }
 }
 
-/// Ends the set of inherited events, if there is one: each thread gets an event of its own. The caller holds the housekeeper's lock.
+/// Ends the set of inherited events, if there is one: each thread gets an event of its own. The caller holds
+/// the housekeeper's lock.
 pub(crate) fn event_for_each(session: &Session) {
+    settle_accounts(session);
     if session.inherited.end() {
         arm_eventless(session);
         note_inherited(session);
     }
 }
 
-/// The clocks of many threads, by how often these wait: see [`inherited`]. The caller holds the housekeeper's lock.
-pub(crate) fn follow_waits(session: &Session) {
-    if session.clock() != Clock::Sigtrap || session.rings.living().nth(1).is_none() {
+/// Inherited events are about to end. A single thread has too few or too many of their samples by chance; from now
+/// on each is looked at alone, so it is told what it misses of what the process misses.
+pub(crate) fn settle_accounts(session: &Session) {
+    if !session.inherited.is_on() {
         return;
     }
-    let Some(waits) = session.inherited.waits_a_second() else { return };
-    if session.inherited.is_on() {
-        if waits < inherited::FEW_WAITS {
-            event_for_each(session);
-        }
-    } else if waits > inherited::MANY_WAITS && session::seed().options.clock == Clock::Auto {
-        numbers::go_by_timers(session);
+    let used = |ring: &Ring| sys::clock_ns(sys::thread_cpu_clock(ring.tid.load(Ordering::Relaxed)));
+    let missing = session.inherited.missing_ns();
+    let of_all: u64 = session.rings.living().map(|ring| unaccounted(ring, used(ring))).sum();
+    for ring in session.rings.living() {
+        let cpu = used(ring);
+        let behind = unaccounted(ring, cpu);
+        let part = u128::from(behind) * u128::from(missing.min(of_all)) / u128::from(of_all.max(1));
+        let since_armed = cpu.saturating_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
+        let part = u64::try_from(part).unwrap_or(behind);
+        let accounted = since_armed.saturating_sub(part);
+        let before = ring.accounted_ns.swap(accounted, Ordering::Relaxed);
+        // No sample came: a thread that blocks pct's signals is still to be seen by that.
+        let visited = ring.visited_accounted_ns.load(Ordering::Relaxed);
+        let visited = visited.wrapping_add(accounted).wrapping_sub(before);
+        ring.visited_accounted_ns.store(visited, Ordering::Relaxed);
     }
 }
 
@@ -232,7 +281,7 @@ pub(crate) fn arm_eventless(session: &Session) {
         if by_event && ring.perf_page.load(Ordering::Relaxed) == 0 {
             let own = own.is_some_and(|own| core::ptr::eq(own, ring));
             // Refused: its time comes out as time that no sample accounted for.
-            let _ = arm_event(session, ring, own);
+            let _ = arm_event(session, ring, own.then_some(None), clock::first_of_thread);
         }
     }
 }
@@ -252,7 +301,7 @@ pub fn settle_periods(session: &Session) {
         let drawn = period::draw(nominal);
         if clock::arm_perf(session, ring, drawn).is_ok() {
             ring.share.store(period::share(drawn, nominal), Ordering::Relaxed);
-            ring.dice.store(clock::random(u64::MAX) | 1, Ordering::Relaxed);
+            ring.dice.store(sys::random(u64::MAX) | 1, Ordering::Relaxed);
             ring.first_at_ns.store(0, Ordering::Relaxed);
             ring.rearm.store(period::held_for(nominal), Ordering::Relaxed);
         } else {
@@ -288,8 +337,8 @@ pub fn disarm(ring: &Ring) {
 
 /// Ends the clocks of all threads and sets them up anew, with other signals: `between` runs while there are none.
 ///
-/// Nobody else arms threads meanwhile: the caller holds the housekeeper's lock. (A thread that arms itself sees the new numbers:
-/// [`clock::arm_perf`].)
+/// Nobody else arms threads meanwhile: the caller holds the housekeeper's lock. (A thread that arms itself
+/// sees the new numbers: [`clock::arm_perf`].)
 pub fn change_clocks(session: &Session, between: impl FnOnce()) {
     for ring in session.rings.living() {
         disarm(ring);
@@ -303,39 +352,104 @@ pub fn change_clocks(session: &Session, between: impl FnOnce()) {
         let was = ring.clock.load(Ordering::Relaxed);
         ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
         ring.first_at_ns.store(0, Ordering::Relaxed);
-        let _ = arm_clock(session, ring, false, false);
-        if ring.clock.load(Ordering::Relaxed) == Clock::Thread as u32 && was != Clock::Thread as u32 {
-            let cpu = sys::clock_ns(sys::thread_cpu_clock(ring.tid.load(Ordering::Relaxed)));
-            let used = cpu.wrapping_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
+        let _ = arm_clock(session, ring, None, false);
+        if ring.clock.load(Ordering::Relaxed) != Clock::Thread as u32 {
+            continue;
+        }
+        let cpu = sys::clock_ns(sys::thread_cpu_clock(ring.tid.load(Ordering::Relaxed)));
+        if was == Clock::Thread as u32 {
+            // The old timer looked at the last tick: on a crowded processor that may be long ago.
+            owe(session, ring, unaccounted(ring, cpu));
+        } else {
+            let used = cpu.saturating_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
             ring.accounted_ns.store(used, Ordering::Relaxed);
             ring.system_ns.store(SYSTEM_NS_UNKNOWN, Ordering::Relaxed);
         }
     }
 }
 
-/// Stops all clocks and frees all slots: sampling is switched off. Threads that sample at this moment finish their sample.
+/// Stops all clocks and frees all slots: sampling is switched off. Threads that sample at this moment finish
+/// their sample.
 pub fn disarm_all(session: &Session) {
+    // A clock that is armed from here on is ended by who arms it: it sees that the session is off, or the slot's state.
+    fence(Ordering::SeqCst);
     itimer::disarm(session.clock());
     session.inherited.end();
     session.inherited.forget_decision();
     let own = session.rings.own(session.may_call());
     for ring in session.rings.living() {
+        let is_ours_to_free = ring.slot.end();
         disarm(ring);
-        // A controller calls us on top of whatever the thread does. If that is a sample, it ends when we have returned: there is
-        // nothing to wait for, and its segment is left as a killed process leaves it, to be read as far as it is written.
-        let below_us =
-            own.is_some_and(|own| core::ptr::eq(own, ring)) && ring.busy.load(Ordering::Acquire) != 0;
-        if !below_us {
-            // A handler of that thread may be pushing right now: it holds the busy flag for some nanoseconds.
-            for _ in 0..1000 {
-                if ring.busy.load(Ordering::Acquire) == 0 {
-                    break;
-                }
-                sys::sched_yield();
-            }
+        if !is_ours_to_free {
+            continue;
+        }
+        // A segment that somebody is still writing to is left as a killed process leaves it, to be read as far as it is
+        // written.
+        // A controller calls us on top of whatever the thread does. If that is a sample, it ends when we have returned.
+        let is_own = own.is_some_and(|own| core::ptr::eq(own, ring));
+        if waits_until_left(ring, if is_own { 1 } else { MOST_YIELDS }) {
             ring.leave(&session.log);
         }
-        ring.state.store(FREE, Ordering::Release);
+        ring.slot.free();
+    }
+}
+
+/// Whether nobody is in a thread's slot any more. Its handler may be pushing right now: it holds the busy flag for some
+/// nanoseconds, or for longer if it has no processor.
+fn waits_until_left(ring: &Ring, tries: u32) -> bool {
+    for _ in 0..tries {
+        if !ring.slot.is_busy() {
+            return true;
+        }
+        sys::sched_yield();
+    }
+    false
+}
+
+/// How often who ends a thread's sampling gives its processor away while the thread's handler is at work.
+const MOST_YIELDS: u32 = 1000;
+
+/// Records what expired in a thread before there was a file. It waits for the thread's next sample, and there will be
+/// none: the thread has ended, or it is the calling one. The sample has the place of the last expiry and no callers.
+fn record_carried(session: &Session, ring: &Ring) {
+    let weight = ring.carry.swap(0, Ordering::Relaxed);
+    let pc = ring.carried_pc.load(Ordering::Relaxed);
+    if weight == 0 {
+        return;
+    }
+    if pc == 0 || session.counts() || !session.log.is_open() || ring.slot.is_busy() {
+        return session.log.lose(LossCause::TooEarly, weight, weight);
+    }
+    let now = time::now();
+    if session.settings.stack.load(Ordering::Relaxed) == StackMode::None as u32 {
+        let sample = record::long_sample(now, pc, weight, false, 0);
+        ring.push(&session.log, &session.rings, session.may_call(), 1, weight, &sample, &[]);
+    } else {
+        let sample = record::sample_with_frames(now, pc, weight, false, 1);
+        let cut = [Frame::Cut(CutCause::NotRead).encode()];
+        ring.push(&session.log, &session.rings, session.may_call(), 1, weight, &sample, &cut);
+    }
+}
+
+/// Sampling ends: what expired in threads before there was a file and is in no sample yet is recorded, or counted as
+/// lost. Without a file it still waits. The caller holds the housekeeper's lock and blocks pct's signals in this
+/// thread.
+pub(super) fn settle_carried(session: &Session, house: &mut House) {
+    if !session.log.is_open() {
+        return;
+    }
+    retire_dead(session, house);
+    let own = session.rings.own(session.may_call());
+    for ring in session.rings.living() {
+        if own.is_some_and(|own| core::ptr::eq(own, ring)) {
+            record_carried(session, ring);
+        } else {
+            // It may sample at this moment, so nothing is written for it.
+            let weight = ring.carry.swap(0, Ordering::Relaxed);
+            if weight != 0 {
+                session.log.lose(LossCause::TooEarly, weight, weight);
+            }
+        }
     }
 }
 
@@ -344,12 +458,13 @@ pub fn retire_dead(session: &Session, house: &mut House) {
     let pid = session.pid.load(Ordering::Relaxed);
     for ring in session.rings.living() {
         let tid = ring.tid.load(Ordering::Relaxed);
-        // By its timer, which is bound to the thread: its number may be another thread's by now, which would never be sampled.
+        // By its timer, which is bound to the thread: its number may be another thread's by now, which would
+        // never be sampled.
         let lives = match thread_timer::left(ring) {
             Some(left) => left != 0,
             None => sys::thread_lives(pid, tid),
         };
-        if lives {
+        if lives || !ring.slot.end() {
             continue;
         }
         disarm(ring);
@@ -357,10 +472,7 @@ pub fn retire_dead(session: &Session, house: &mut House) {
         if session.inherited.is_on() {
             session.inherited.died();
         }
-        let carried = ring.carry.swap(0, Ordering::Relaxed);
-        if carried != 0 {
-            session.log.lose(LossCause::TooEarly, carried, carried);
-        }
+        record_carried(session, ring);
         if session.log.is_open() && ring.announced.load(Ordering::Relaxed) != 0 {
             let record = Encoder::new(&mut house.record)
                 .raw_word(crate::record::time::now())
@@ -370,96 +482,71 @@ pub fn retire_dead(session: &Session, house: &mut House) {
             keep_record(&session.keep, &session.log, record);
         }
         ring.retire(&session.log);
-        ring.state.store(FREE, Ordering::Release);
+        ring.slot.abandon();
+        ring.slot.free();
     }
-}
-
-/// Whether /proc numbers processes as this one sees itself. It does not in a process namespace of its own under the /proc of
-/// another one (unshare without a mount): there the names of our tasks are the numbers of strangers, or of nobody.
-fn proc_is_ours(session: &Session) -> bool {
-    let mut buffer = [0u8; 16];
-    let own = sys::readlink(sys::c(c"/proc/self"), &mut buffer).ok().and_then(parse_number);
-    own == Some(u64::from(session.pid.load(Ordering::Relaxed)))
-}
-
-/// The number that a task of ours has in its own namespace, by the name that it has in /proc.
-fn own_number(name: &[u8]) -> Option<u64> {
-    let mut path = Buf::<64>::new();
-    path.push(b"/proc/self/task/").push(name).push(b"/status");
-    let mut buffer = [0u8; 2048];
-    let status = sys::read_file(path.with_nul()?, &mut buffer).ok()?;
-    // From the outermost namespace that this /proc knows to the task's own.
-    let numbers = status.split(|b| *b == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"))?;
-    parse_number(numbers.rsplit(|b| *b == b'\t').next()?)
 }
 
 /// Arms threads that are not armed yet.
 pub fn discover(session: &Session, house: &mut House) {
     let pid = session.pid.load(Ordering::Relaxed);
-    let same_numbers = proc_is_ours(session);
-    let Ok(directory) = sys::open(sys::c(c"/proc/self/task"), sys::O_RDONLY | sys::O_DIRECTORY, 0) else {
-        return;
+    let arm = |tid: u32| {
+        let _ = arm(session, tid, false, false);
     };
-    loop {
-        let Ok(n) = sys::getdents(&directory, &mut house.buffer) else { return };
-        if n == 0 {
-            return;
+    let listed = match list_unarmed(session, &mut house.buffer, arm) {
+        Err(Errno::EMFILE) => {
+            // The list is read in a thread that has a descriptor, and the clocks are armed in this one.
+            let mut found = [0; FOUND_AT_ONCE];
+            let mut count = 0;
+            let listed = sys::with_descriptor(|| {
+                count = 0;
+                list_unarmed(session, &mut house.buffer, |tid| {
+                    if let Some(place) = found.get_mut(count) {
+                        *place = tid;
+                        count += 1;
+                    }
+                })
+            });
+            if count == FOUND_AT_ONCE {
+                session.stale.store(true, Ordering::Relaxed);
+            }
+            // The one that read the list has ended.
+            found.into_iter().take(count).filter(|tid| sys::thread_lives(pid, *tid)).for_each(arm);
+            listed
         }
-        sys::names(house.buffer.get(..n).unwrap_or(&[]), |name| {
+        listed => listed,
+    };
+    if let Err(errno) = listed {
+        session.refusals.note(&session.log, Wanted::Threads, errno);
+    }
+}
+
+/// Threads that are armed in one round where no descriptor is free.
+const FOUND_AT_ONCE: usize = 128;
+
+/// Calls `each` for every thread of this process that has no ring.
+fn list_unarmed(session: &Session, buffer: &mut [u8], mut each: impl FnMut(u32)) -> sys::Result<()> {
+    let pid = session.pid.load(Ordering::Relaxed);
+    let same_numbers = tasks::proc_is_ours(session);
+    let directory = sys::open(sys::c(c"/proc/self/task"), sys::O_RDONLY | sys::O_DIRECTORY, 0)?;
+    loop {
+        let n = sys::getdents(&directory, buffer)?;
+        if n == 0 {
+            return Ok(());
+        }
+        sys::names(buffer.get(..n).unwrap_or(&[]), |name| {
             let number = parse_number(name);
-            let number = if same_numbers { number } else { number.and_then(|_| own_number(name)) };
+            let number = if same_numbers { number } else { number.and_then(|_| tasks::own_number(name)) };
             // Only tasks of this process: a clock on anybody else's would send them signals.
             if let Some(tid) = number
                 && let Ok(tid) = u32::try_from(tid)
                 && session.rings.by_tid(tid).is_none()
                 && sys::thread_lives(pid, tid)
             {
-                let _ = arm(session, tid, false, false);
+                each(tid);
             }
         });
     }
-}
-
-/// A number from a line `KEY:\tNUMBER` of a status file.
-fn status_number(path: sys::CStr<'_>, key: &[u8], hexadecimal: bool) -> Option<u64> {
-    let mut buffer = [0u8; 2048];
-    let status = sys::read_file(path, &mut buffer).ok()?;
-    let line = status.split(|b| *b == b'\n').find(|l| l.starts_with(key))?;
-    let text = line.get(key.len()..)?.strip_prefix(b":\t")?;
-    if hexadecimal { crate::sys::text::parse_hex(text).map(|(n, _)| n) } else { parse_number(text) }
-}
-
-/// Whether a thread blocks one of `signals`.
-#[must_use]
-pub fn blocks(tid: u32, signals: sys::SignalSet) -> bool {
-    let mut path = Buf::<64>::new();
-    path.push(b"/proc/self/task/").push_number(u64::from(tid)).push(b"/status");
-    let blocked = path.with_nul().and_then(|path| status_number(path, b"SigBlk", true));
-    blocked.is_some_and(|set| set & signals != 0)
-}
-
-/// Whether a debugger or the like traces this process.
-#[must_use]
-pub fn is_traced() -> bool {
-    status_number(sys::c(c"/proc/self/status"), b"TracerPid", false).is_some_and(|pid| pid != 0)
-}
-
-/// The name of any thread of this process, NUL-padded.
-#[must_use]
-pub fn name_of(tid: u32) -> Option<[u64; 2]> {
-    let mut path = Buf::<64>::new();
-    path.push(b"/proc/self/task/").push_number(u64::from(tid)).push(b"/comm");
-    let mut name = [0u8; 32];
-    let mut words = [0u64; 2];
-    for (i, byte) in sys::read_file(path.with_nul()?, &mut name).ok()?.iter().take(15).enumerate() {
-        if *byte == b'\n' {
-            break;
-        }
-        if let Some(word) = words.get_mut(i / 8) {
-            *word |= u64::from(*byte) << (8 * (i % 8));
-        }
-    }
-    Some(words)
 }
 
 /// Records a thread's begin, or its new name.

@@ -83,7 +83,7 @@ impl Block {
 
     /// Takes it to go on in it, if it rests: the next record's word, and what is in it.
     pub(crate) fn take_resting(&self, resting: &AtomicU32) -> Option<(u32, Held)> {
-        if self.state.load(Ordering::Relaxed) != state::RESTING || !self.take(state::RESTING, resting) {
+        if self.state.load(Ordering::Relaxed) != state::RESTING || !self.claim(state::RESTING, resting) {
             return None;
         }
         // What is in it is of several threads: if it is overwritten, that is in the header's sum alone.
@@ -93,10 +93,10 @@ impl Block {
 
     /// Takes it to overwrite it, if it is still in this state: what was in it.
     pub(crate) fn steal(&self, was: u32, resting: &AtomicU32) -> Option<Held> {
-        self.take(was, resting).then(|| self.held())
+        self.claim(was, resting).then(|| self.held())
     }
 
-    fn take(&self, was: u32, resting: &AtomicU32) -> bool {
+    fn claim(&self, was: u32, resting: &AtomicU32) -> bool {
         // Acquire: with `give_away`.
         let taken =
             self.state.compare_exchange(was, state::CURRENT, Ordering::Acquire, Ordering::Relaxed).is_ok();

@@ -2,7 +2,7 @@
 //!
 //! Signal safety: as [`crate::record::log`].
 
-use crate::record::log::{Log, Place};
+use crate::record::log::{Log, SegmentSlot};
 use pct_format::layout::segment_kind;
 use pct_format::push::{self, SegmentHead};
 
@@ -11,7 +11,7 @@ use pct_format::push::{self, SegmentHead};
 #[derive(Debug)]
 #[repr(C)]
 pub struct Chain {
-    place: Place,
+    place: SegmentSlot,
     /// Next record's word in the segment, 0 = there is no segment yet.
     at: usize,
     keep: bool,

@@ -1,196 +1,45 @@
-//! The functions of interpreted languages that samples have met: code object -> id, and what the file says of each.
-//!
-//! Whoever meets a function first writes it down at once, in the handler: the frame that runs it holds a reference,
-//! so its code object cannot die meanwhile, and no other moment has that property (generated code is freed within
-//! microseconds). An address is no identity; the key is a number over all that the object points to
-//! ([`pct_languages::cpython::code::identity`]).
-//!
-//! One sample writes at most [`MOST_NEW`], and nobody waits: what could not be written is met again.
+//! Table of the functions of interpreted languages that samples have met: key -> id, and what writing one needs.
+//! [`crate::code::sample_codes`] fills it.
 //!
 //! Signal safety: loads; stores under try-locks; no waiting.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
-use pct_elf::Memory;
-use pct_format::LossCause;
-use pct_format::record::{
-    CodeFacts, CodeFrame, Frame, Language, LineTableForm, LineTablePart, LostCode, code_flag,
-};
-use pct_languages::cpython::layout::LineTable;
-use pct_languages::cpython::{self, Layout, code};
-use pct_languages::weave::{Lost, Words};
-
-use crate::process::session::Session;
-use crate::record::chain::Chain;
 use crate::record::table::Table;
-use crate::record::time;
 use crate::sys::lock::Lock;
 
 /// Places of the table to begin with.
 const CODES: usize = 1 << 14;
-/// Functions that one sample writes down: a stack of imports, where each is new. One takes about a microsecond.
-const MOST_NEW: u32 = 32;
 /// Octets of a name that are kept.
 const NAME_OCTETS: usize = 1024;
-/// Octets of a line table that are kept, and of them in one record.
-const TABLE_OCTETS: u64 = 128 << 10;
-const PART_OCTETS: usize = 3500;
-/// Functions take at most one part in so many of the file.
-const SHARE_OF_FILE: u64 = 4;
-/// Id of what is not shown: machinery of the interpreter in the shape of a function.
-const HIDDEN: u32 = u32::MAX;
+/// Octets of a line table in one record.
+pub(crate) const PART_OCTETS: usize = 3500;
 
 /// The table. All zeros is empty.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Codes {
-    table: Table<CODES>,
-    newest: AtomicU32,
+    pub(crate) table: Table<CODES>,
+    /// Id of the newest.
+    pub(crate) newest: AtomicU32,
     /// Words that they take in the file.
-    words: AtomicU64,
-    writer: Lock<Writer>,
+    pub(crate) words: AtomicU64,
+    pub(crate) writer: Lock<Writer>,
 }
 
 /// What writing a function needs.
 #[derive(Debug)]
 #[repr(C)]
-struct Writer {
-    name: [u8; NAME_OCTETS],
-    file: [u8; NAME_OCTETS],
-    part: [u8; PART_OCTETS],
-    record: [u64; 640],
+pub(crate) struct Writer {
+    pub(crate) name: [u8; NAME_OCTETS],
+    pub(crate) file: [u8; NAME_OCTETS],
+    pub(crate) part: [u8; PART_OCTETS],
+    pub(crate) record: [u64; 640],
 }
 
 impl Codes {
     /// Unmaps what it has beside itself. Nobody is in the session any more.
     pub fn unmap(&self) {
         self.table.unmap();
-    }
-}
-
-/// The words of one sample's frames.
-pub struct SampleCodes<'s, M> {
-    session: &'s Session,
-    memory: &'s M,
-    layout: &'static Layout,
-    /// Functions that it may still write down.
-    new: u32,
-}
-
-impl<'s, M: Memory> SampleCodes<'s, M> {
-    /// For frames of an interpreter with this layout.
-    pub fn new(session: &'s Session, memory: &'s M, layout: &'static Layout) -> Self {
-        SampleCodes { session, memory, layout, new: MOST_NEW }
-    }
-
-    /// Writes a function down that is met for the first time. `None`: not now.
-    #[cold]
-    #[inline(never)]
-    fn add(&mut self, object: u64, key: u64) -> Option<u32> {
-        self.new = self.new.checked_sub(1)?;
-        let codes = &self.session.codes;
-        let (_, limit) = self.session.log.sizes();
-        if 8 * codes.words.load(Ordering::Relaxed) > limit / SHARE_OF_FILE {
-            self.session.log.lose(LossCause::Definitions, 1, 0);
-            return None;
-        }
-        let mut writer = codes.writer.try_lock()?;
-        if let Some(id) = codes.table.find(key) {
-            return Some(id);
-        }
-        let mut keep = self.session.keep.try_lock()?;
-        let id = codes.newest.load(Ordering::Relaxed).checked_add(1).filter(|id| *id != HIDDEN)?;
-        let id = self.write(&mut writer, &mut keep, object, id)?;
-        codes.table.insert(key, id, self.session.may_call());
-        Some(id)
-    }
-
-    /// Writes the records of a function; its id, which is [`HIDDEN`] for machinery.
-    fn write(&self, writer: &mut Writer, keep: &mut Chain, object: u64, id: u32) -> Option<u32> {
-        let (memory, layout) = (self.memory, self.layout);
-        let name = code::name(memory, layout, object)?;
-        let file = code::filename(memory, layout, object)?;
-        let (name_len, name_cut) = code::utf8(memory, name, &mut writer.name)?;
-        let (file_len, file_cut) = code::utf8(memory, file, &mut writer.file)?;
-        let name = writer.name.get(..name_len)?;
-        let file = writer.file.get(..file_len)?;
-        // A frame that 3.12 and later push when the call of a class is inlined.
-        if file.is_empty() && name == b"__init__" {
-            return Some(HIDDEN);
-        }
-        let table = code::line_table(memory, layout, object)?;
-        let kept = table.length.min(TABLE_OCTETS);
-        let mut flags = 0;
-        for (set, flag) in [
-            (name_cut, code_flag::NAME_CUT),
-            (file_cut, code_flag::FILE_CUT),
-            (kept < table.length, code_flag::LINES_CUT),
-        ] {
-            flags |= if set { flag } else { 0 };
-        }
-        let first_line = code::first_line(memory, layout, object)?;
-        let facts = CodeFacts { language: Language::CPython as u64, first_line, flags, name, file };
-        self.keep(keep, facts.record(&mut writer.record, id, time::now())?)?;
-        // The id is taken, whatever becomes of the lines.
-        self.session.codes.newest.store(id, Ordering::Relaxed);
-        let form = match layout.lines {
-            LineTable::Lnotab => LineTableForm::Lnotab,
-            LineTable::Pairs => LineTableForm::Pairs,
-            LineTable::Locations => LineTableForm::Locations,
-        };
-        let mut offset = 0;
-        // An empty table is a record too: each instruction has the first line then.
-        loop {
-            let length = (kept - offset).min(PART_OCTETS as u64);
-            let Some(octets) = writer.part.get_mut(..length as usize) else { break };
-            if !memory.copy(table.at.wrapping_add(offset), octets) {
-                break;
-            }
-            let part = LineTablePart { form: form as u64, offset, whole: table.length, octets };
-            let Some(record) = part.record(&mut writer.record, id) else { break };
-            if self.keep(keep, record).is_none() {
-                break;
-            }
-            offset += length;
-            if offset >= kept {
-                break;
-            }
-        }
-        Some(id)
-    }
-
-    fn keep(&self, keep: &mut Chain, record: &[u64]) -> Option<()> {
-        if !keep.append(&self.session.log, self.session.may_call(), record, &[]) {
-            self.session.log.lose(LossCause::Definitions, 1, 0);
-            return None;
-        }
-        self.session.codes.words.fetch_add(record.len() as u64, Ordering::Relaxed);
-        Some(())
-    }
-}
-
-impl<M: Memory> Words for SampleCodes<'_, M> {
-    #[inline]
-    fn frame(&mut self, frame: &cpython::Frame) -> Option<u64> {
-        let not_written = Some(Frame::NoCode(LostCode::NotWritten).encode());
-        let Some(identity) = code::identity(self.memory, self.layout, frame.code) else { return not_written };
-        let key = identity.0.max(1);
-        let id = self.session.codes.table.find(key).or_else(|| self.add(frame.code, key));
-        match id {
-            Some(HIDDEN) => None,
-            Some(id) => CodeFrame::new(id, frame.offset.map(|octets| octets / 2))
-                .map(|frame| Frame::Code(frame).encode())
-                .or(not_written),
-            None => not_written,
-        }
-    }
-
-    fn lost(&mut self, why: Lost) -> u64 {
-        let why = match why {
-            Lost::Torn => LostCode::Torn,
-            Lost::Cut => LostCode::Cut,
-            Lost::Several => LostCode::Several,
-        };
-        Frame::NoCode(why).encode()
     }
 }

@@ -1,14 +1,16 @@
 //! The mapped file: blocks, segments, the header's words.
 //!
 //! The whole limit is mapped at once; the file behind it is shorter and grows. A block may be touched only below
-//! `allocated`, which is private memory and moves only after fallocate said yes: so there is no SIGBUS, and what somebody
-//! scribbles into the file cannot lead a handler astray.
+//! `allocated`, which is private memory and moves only after fallocate said yes: so there is no SIGBUS, and
+//! what somebody scribbles into the file cannot lead a handler astray.
 //!
 //! Blocks are handed out from the low end; when none is left and the file cannot grow, the oldest ring segment that no
 //! thread writes to is begun anew and what it held is counted as overwritten.
 //!
 //! Always holds: a block has one owner (`Block::state`), and only the owner begins segments in it.
 //! Signal safety: no waiting; growth is a few system calls by whoever needs room, never under a system call filter.
+
+mod lost;
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -51,7 +53,7 @@ unsafe impl Sync for NamedCell {}
 /// A segment that somebody appends to.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub struct Place {
+pub struct SegmentSlot {
     /// Block number.
     pub block: u32,
     /// First word (of the file) of the segment.
@@ -82,6 +84,8 @@ pub struct Log {
     resting: AtomicU32,
     /// One more than the first block that was cut off, 0 = none was.
     cut: AtomicU32,
+    /// The mapping was given up ([`Log::give_up_mapping`]).
+    given_up: AtomicBool,
     generation: AtomicU64,
     /// Nanoseconds of a unit of weight in segments begun from now on, 0 = the header's.
     period_ns: AtomicU64,
@@ -118,6 +122,10 @@ impl Log {
     pub fn create(&self, path: &mut Buf<PATH_BYTES>, limit: u64, first_blocks: u32) -> sys::Result<()> {
         let Some(_making) = self.growth.try_lock() else { return Err(Errno::EAGAIN) };
         let name = path.with_nul().ok_or(Errno(36))?;
+        sys::with_descriptor(|| self.create_once(name, limit, first_blocks))
+    }
+
+    fn create_once(&self, name: sys::CStr<'_>, limit: u64, first_blocks: u32) -> sys::Result<()> {
         let fd = sys::open(name, sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_NOFOLLOW, 0o600)?;
         let made = sys::fstat(&fd).and_then(|(id, _)| {
             // SAFETY: the log is not open, so nobody reads it; the lock keeps other writers away.
@@ -173,10 +181,11 @@ impl Log {
         Ok(())
     }
 
-    /// Unmaps the file. Nobody is in the session any more.
+    /// Unmaps the file, unless the program has mapped memory of its own there. Nobody is in the session any more.
     pub fn unmap(&self) {
+        let is_ours = self.is_cut() || self.has_magic();
         let base = self.hot.base.swap(core::ptr::null_mut(), Ordering::AcqRel);
-        if !base.is_null() {
+        if !base.is_null() && is_ours {
             let bytes = self.hot.mapped_blocks.load(Ordering::Relaxed) as usize * BLOCK_BYTES;
             // SAFETY: our own mapping, made by `set_up`, which nobody uses any more.
             unsafe { sys::unmap(base.cast(), bytes) };
@@ -192,8 +201,8 @@ impl Log {
         if base.is_null() || end > self.hot.allocated.load(Ordering::Relaxed) as usize * BLOCK_WORDS {
             return None;
         }
-        // SAFETY: `base` maps at least the allocated blocks, page-aligned, for as long as anybody is in the session; atomics
-        // because others may read and even write the file at the same time.
+        // SAFETY: `base` maps at least the allocated blocks, page-aligned, for as long as anybody is in the
+        // session; atomics because others may read and even write the file at the same time.
         Some(unsafe { core::slice::from_raw_parts(base.add(first), words) })
     }
 
@@ -251,13 +260,13 @@ impl Log {
 
     /// The keep segment of block 0.
     #[must_use]
-    pub fn first_keep(&self) -> Place {
+    pub fn first_keep(&self) -> SegmentSlot {
         let first = FIRST_SEGMENT_AT / 8;
-        Place { block: 0, first, words: BLOCK_WORDS - first - 1 }
+        SegmentSlot { block: 0, first, words: BLOCK_WORDS - first - 1 }
     }
 
     /// Begins a segment at `place`.
-    pub fn begin(&self, place: Place, head: SegmentHead) {
+    pub fn begin(&self, place: SegmentSlot, head: SegmentHead) {
         let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(block) = self.blocks.get(place.block as usize) {
             block.generation.store(generation, Ordering::Relaxed);
@@ -273,13 +282,13 @@ impl Log {
 
     /// Appends a record; gives the next place in the segment, or `None` when it is full.
     #[inline(always)]
-    pub fn append(&self, place: Place, at: usize, first: &[u64], rest: &[u64]) -> Option<usize> {
+    pub fn append(&self, place: SegmentSlot, at: usize, first: &[u64], rest: &[u64]) -> Option<usize> {
         push::append(self.words(place.first, place.words)?, at, first, rest)
     }
 
     /// A block for a ring: a fresh one, or the oldest that may be overwritten.
     #[cold]
-    pub fn claim_ring(&self, ring: u32, may_call: bool) -> Option<Place> {
+    pub fn claim_ring(&self, ring: u32, may_call: bool) -> Option<SegmentSlot> {
         let number = match self.fresh(1, may_call) {
             Some(number) => number,
             None => self.steal()?,
@@ -296,13 +305,17 @@ impl Log {
 
     /// A ring's block is full or its thread has ended: it may be overwritten from now on.
     #[cold]
-    pub fn leave_ring(&self, of: Place, samples: u64, weight: u64) {
+    pub fn leave_ring(&self, of: SegmentSlot, samples: u64, weight: u64) {
         self.leave(of, samples, weight, |block| block.leave([samples, weight]));
     }
 
-    fn leave(&self, of: Place, samples: u64, weight: u64, give_away: impl FnOnce(&Block)) {
+    fn leave(&self, of: SegmentSlot, samples: u64, weight: u64, give_away: impl FnOnce(&Block)) {
         if of.block >= self.hot.allocated.load(Ordering::Relaxed) {
-            return self.lose(LossCause::Cut, samples, weight);
+            // What was written before the mapping was given up is in the file.
+            if !self.is_given_up() {
+                self.lose(LossCause::Cut, samples, weight);
+            }
+            return;
         }
         if let Some(count) = self.words(of.first + segment::COUNT, 1).and_then(<[_]>::first) {
             count.store(samples, Ordering::Relaxed);
@@ -313,15 +326,15 @@ impl Log {
     }
 
     /// A ring's thread has ended and its block has room from word `next` of the segment on: another ring may take it.
-    pub fn rest(&self, of: Place, next: usize, samples: u64, weight: u64) {
+    pub fn rest(&self, of: SegmentSlot, next: usize, samples: u64, weight: u64) {
         if next + LEAST_REST > of.words {
             return self.leave_ring(of, samples, weight);
         }
         self.leave(of, samples, weight, |block| block.rest(&self.resting, next as u32, [samples, weight]));
     }
 
-    /// Sampling starts again in this file: samples to come stand for so much time, whatever the header says, and go into
-    /// segments of their own.
+    /// Sampling starts again in this file: samples to come stand for so much time, whatever the header says,
+    /// and go into segments of their own.
     pub fn restart(&self, period_ns: u64) {
         self.period_ns.store(period_ns, Ordering::Relaxed);
         let used = self.hot.next.load(Ordering::Relaxed) as usize;
@@ -336,9 +349,10 @@ impl Log {
         self.period_ns.load(Ordering::Relaxed)
     }
 
-    /// A block that rests, for a ring to go on in: its segment, the next record's word, the samples in it and their weight.
+    /// A block that rests, for a ring to go on in: its segment, the next record's word, the samples in it and
+    /// their weight.
     #[cold]
-    pub fn claim_resting(&self) -> Option<(Place, usize, u64, u64)> {
+    pub fn claim_resting(&self) -> Option<(SegmentSlot, usize, u64, u64)> {
         if self.resting.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -353,7 +367,7 @@ impl Log {
 
     /// Blocks that are kept. They take fresh blocks only, and at most half of the file.
     #[cold]
-    pub fn claim_kept(&self, blocks: u32, may_call: bool) -> Option<Place> {
+    pub fn claim_kept(&self, blocks: u32, may_call: bool) -> Option<SegmentSlot> {
         let kept = self.kept.load(Ordering::Relaxed);
         if kept.checked_add(blocks)? > self.hot.mapped_blocks.load(Ordering::Relaxed) / 2 {
             return None;
@@ -383,8 +397,8 @@ impl Log {
         }
     }
 
-    /// Makes sure of `ahead` unused blocks, unless the file cannot grow or another thread is at it. A few system calls when
-    /// it must.
+    /// Makes sure of `ahead` unused blocks, unless the file cannot grow or another thread is at it. A few
+    /// system calls when it must.
     pub fn grow_ahead(&self, ahead: u32) {
         let free = || {
             self.hot.allocated.load(Ordering::Relaxed).saturating_sub(self.hot.next.load(Ordering::Relaxed))
@@ -396,8 +410,8 @@ impl Log {
         }
     }
 
-    /// Grows by at least `blocks` if the limit allows. Threads may do this at the same time: allocating what another has
-    /// allocated already changes nothing.
+    /// Grows by at least `blocks` if the limit allows. Threads may do this at the same time: allocating what
+    /// another has allocated already changes nothing.
     fn grow(&self, blocks: u32) -> bool {
         if !self.hot.can_grow.load(Ordering::Relaxed) {
             return false;
@@ -451,13 +465,17 @@ impl Log {
     fn extend_file(&self, allocated: u32, blocks: u32) -> sys::Result<()> {
         // SAFETY: written before the log was open, only read since.
         let named = unsafe { &*self.named.0.get() };
+        sys::with_descriptor(|| self.extend_named(named, allocated, blocks))
+    }
+
+    fn extend_named(&self, named: &Named, allocated: u32, blocks: u32) -> sys::Result<()> {
         let fd = named.open(allocated)?;
         let (from, bytes) =
             (u64::from(allocated) * BLOCK_BYTES as u64, u64::from(blocks) * BLOCK_BYTES as u64);
         match allocate(&fd, from, bytes) {
             Err(Errno::EOPNOTSUPP) => {
-                // Zeros must not be written over what another thread has begun meanwhile: one at a time, and only what is
-                // not allocated yet.
+                // Zeros must not be written over what another thread has begun meanwhile: one at a time, and
+                // only what is not allocated yet.
                 let _one = self.growth.try_lock().ok_or(Errno::EAGAIN)?;
                 if self.hot.allocated.load(Ordering::Acquire) != allocated {
                     return Err(Errno::EAGAIN);
@@ -470,39 +488,6 @@ impl Log {
             }
             done => done,
         }
-    }
-
-    /// A store to `address` faulted. If that is in our mapping, memory takes the place of the file from its block on, so that the store
-    /// can go on, and nothing more is written there. False: it is not ours.
-    #[cold]
-    pub fn replace_cut(&self, address: u64) -> bool {
-        let base = self.hot.base.load(Ordering::Acquire).cast::<u8>();
-        let blocks = self.hot.mapped_blocks.load(Ordering::Relaxed);
-        let offset = (address as usize).wrapping_sub(base as usize);
-        if base.is_null() || offset >= blocks as usize * BLOCK_BYTES {
-            return false;
-        }
-        let block = (offset / BLOCK_BYTES) as u32;
-        let from = block as usize * BLOCK_BYTES;
-        // SAFETY: the end of our own mapping: nobody reads by it what the file still has there.
-        let replaced = unsafe { sys::map_memory_over(base.add(from), blocks as usize * BLOCK_BYTES - from) };
-        if replaced.is_err() {
-            return false;
-        }
-        self.hot.can_grow.store(false, Ordering::Relaxed);
-        // Before `allocated`: a thread that grows the file at this moment looks at this after it has moved that.
-        self.cut.store(block + 1, Ordering::SeqCst);
-        self.hot.allocated.fetch_min(block, Ordering::SeqCst);
-        let mut lost = [0; 2];
-        for block in self.blocks.iter().take(blocks as usize).skip(block as usize) {
-            // (What a thread writes to at this moment is counted when it leaves it.)
-            let [samples, weight] = block.lose(&self.resting);
-            lost[0] += samples;
-            lost[1] += weight;
-        }
-        // Where the header is gone too, the file is shorter than one, and the run's folder says why.
-        self.lose(LossCause::Cut, lost[0].max(1), lost[1]);
-        true
     }
 
     /// The oldest block that was left, whatever thread's it was.
@@ -573,8 +558,8 @@ fn fair_share() -> u64 {
     sys::soft_limit(sys::RLIMIT_AS) / 16
 }
 
-fn place(block: u32, blocks: u32) -> Place {
-    Place { block, first: block as usize * BLOCK_WORDS, words: blocks as usize * BLOCK_WORDS - 1 }
+fn place(block: u32, blocks: u32) -> SegmentSlot {
+    SegmentSlot { block, first: block as usize * BLOCK_WORDS, words: blocks as usize * BLOCK_WORDS - 1 }
 }
 
 impl Named {
@@ -584,8 +569,8 @@ impl Named {
         let flags = sys::O_RDWR | sys::O_NOFOLLOW;
         let mut opened = sys::open(path, flags, 0);
         let mut tries = 0;
-        // Its mode is 0400 so that nobody truncates it by mistake; the owner may lift that. Another thread that grows the file
-        // may put it back in between.
+        // Its mode is 0400 so that nobody truncates it by mistake; the owner may lift that. Another thread
+        // that grows the file may put it back in between.
         while matches!(opened, Err(Errno::EACCES)) && tries < 20 {
             tries += 1;
             sys::chmod(path, 0o600)?;

@@ -21,7 +21,7 @@ pub fn set(name: &[u8]) -> bool {
 /// Writes a mark with what is live in memory at this instant. False: allocations are not sampled, or there is no room.
 #[must_use]
 pub fn set_of_heap(name: &[u8]) -> bool {
-    append(name, kind::HEAP_MARK, |session| heap::levels(session).map(|levels| levels.map(Some)))
+    append(name, kind::HEAP_MARK, |session| heap::level::levels(session).map(|levels| levels.map(Some)))
 }
 
 /// Writes a mark with these numbers between its thread and its name. `None`: it cannot be.
@@ -43,14 +43,13 @@ fn append(name: &[u8], kind: u8, numbers: impl FnOnce(&Session) -> Option<[Optio
     }
     let Some(record) = record.text(name).finish(kind, 0) else { return false };
     if let Some(ring) = session.rings.own(may_call)
-        && ring.busy.load(Ordering::Relaxed) == 0
+        && ring.enter().is_ok()
     {
-        ring.busy.store(1, Ordering::Relaxed);
         let written = ring.push(&session.log, &session.rings, may_call, 0, 0, record, &[]);
-        ring.busy.store(0, Ordering::Release);
+        ring.exit();
         return written;
     }
-    session.house.lock_patiently().is_some_and(|mut house| {
+    session.house.lock_patiently(true).is_some_and(|mut house| {
         let house = &mut *house;
         house.process.append(&session.log, may_call, record, &[])
     })

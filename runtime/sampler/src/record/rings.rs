@@ -1,8 +1,8 @@
 //! Threads and their rings: who writes where.
 //!
-//! Every thread that is armed has a slot. Its ring is a chain of segments in the log; the slot knows the current one and
-//! the place in it. Only the thread's own handler writes there (a busy flag notices when that is not so), so pushing is
-//! plain loads and stores.
+//! Every thread that is armed has a slot. Its ring is a chain of segments in the log; the slot knows the
+//! current one and the place in it. Only the thread's own handler writes there (a busy flag notices when that
+//! is not so), so pushing is plain loads and stores.
 //!
 //! A handler finds its slot by the signal (timers carry slot and serial) or by the base of the thread's control block,
 //! through a direct-mapped table of slots that is verified and refilled by thread id when it misses. A thread that dies
@@ -14,8 +14,10 @@
 use core::hint::cold_path;
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-use crate::code::callers::OfThread;
-use crate::record::log::{BLOCK_WORDS, Log, MAX_RINGS, Place};
+use crate::code::thread_stack::ThreadStack;
+use crate::record::log::{BLOCK_WORDS, Log, MAX_RINGS, SegmentSlot};
+pub use crate::record::slot::NotEntered;
+use crate::record::slot::Slot;
 use crate::{sys, sys::arch};
 use pct_format::LossCause;
 use pct_format::head::kind;
@@ -25,20 +27,12 @@ use pct_format::record::Encoder;
 
 const BASES: usize = 2 * MAX_RINGS;
 
-/// Slot not in use.
-pub const FREE: u32 = 0;
-/// Slot being set up.
-pub const MAKING: u32 = 1;
-/// Slot of a living thread.
-pub const LIVE: u32 = 2;
-
 /// A thread's slot. Plain relaxed atomics: the thread writes, the housekeeper reads.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Ring {
     // What every sample touches comes first: one cache line.
-    pub(crate) busy: AtomicU32,
-    pub(crate) state: AtomicU32,
+    pub(crate) slot: Slot,
     pub(crate) base: AtomicU64,
     /// Segment: first word in the file, 0 = none yet.
     first: AtomicU64,
@@ -50,7 +44,8 @@ pub struct Ring {
     pub(crate) accounted_ns: AtomicU64,
     /// Weight of samples that were due before there was a file.
     pub(crate) carry: AtomicU64,
-    /// Samples until the clock is set up anew with another period; 0: at the next one; [`crate::signal::clock::PERIOD_WRONG`]: it must be.
+    /// Samples until the clock is set up anew with another period; 0: at the next one;
+    /// [`crate::signal::clock::PERIOD_WRONG`]: it must be.
     pub(crate) rearm: AtomicU32,
     block: AtomicU32,
     /// 1: other threads have written to the segment before.
@@ -67,7 +62,8 @@ pub struct Ring {
     pub(crate) serial: AtomicU32,
     /// CPU ns of the thread when it was armed.
     pub(crate) armed_cpu_ns: AtomicU64,
-    /// CPU ns of the thread at which its first sample is due, and the period that its clock runs with until then; 0: not known.
+    /// CPU ns of the thread at which its first sample is due, and the period that its clock runs with until
+    /// then; 0: not known.
     pub(crate) first_at_ns: AtomicU64,
     pub(crate) first_ns: AtomicU64,
     /// Expiries that were taken for later ones than the first.
@@ -91,10 +87,12 @@ pub struct Ring {
     /// CPU ns at the housekeeper's last visit, to see threads that run without being sampled.
     pub(crate) visited_cpu_ns: AtomicU64,
     pub(crate) visited_accounted_ns: AtomicU64,
-    /// Signals of ours of which the thread believes that it blocks them ([`crate::signal::masks`]).
+    /// Our signals that the program asked to block in this thread; we leave them open ([`crate::signal::masks`]).
     pub(crate) host_blocks: AtomicU64,
+    /// Where the last expiry was that [`Ring::carry`] counts; 0 = not known.
+    pub(crate) carried_pc: AtomicU64,
     /// What its stacks need.
-    pub(crate) stack: OfThread,
+    pub(crate) stack: ThreadStack,
 }
 
 /// All slots. All zeros is empty.
@@ -104,6 +102,8 @@ pub struct Rings {
     /// Slots below this number have been used.
     used: AtomicU32,
     serial: AtomicU32,
+    /// Handlers in [`Rings::without_slot`].
+    visitors: AtomicU32,
     slots: [Ring; MAX_RINGS],
     by_base: [AtomicU32; BASES],
 }
@@ -127,7 +127,14 @@ impl Rings {
     /// Whether no handler is in any of them.
     #[must_use]
     pub fn are_left(&self) -> bool {
-        self.ever_used().all(|ring| ring.busy.load(Ordering::Acquire) == 0)
+        self.visitors.load(Ordering::Acquire) == 0 && self.ever_used().all(|ring| !ring.slot.is_busy())
+    }
+
+    /// Runs `visit`, which uses the session's memory without a slot. Meanwhile they are not left.
+    pub fn without_slot(&self, visit: impl FnOnce()) {
+        self.visitors.fetch_add(1, Ordering::SeqCst);
+        visit();
+        self.visitors.fetch_sub(1, Ordering::Release);
     }
 
     /// Unmaps what they have beside themselves. Nobody is in the session any more.
@@ -150,7 +157,7 @@ impl Rings {
     /// Slots of living threads.
     pub fn living(&self) -> impl Iterator<Item = &Ring> {
         let used = self.used.load(Ordering::Acquire) as usize;
-        self.slots.iter().take(used).filter(|r| r.state.load(Ordering::Acquire) == LIVE)
+        self.slots.iter().take(used).filter(|r| r.slot.is_live_and_seen())
     }
 
     /// Slot of a living thread by its id.
@@ -164,8 +171,7 @@ impl Rings {
     #[must_use]
     pub fn by_value(&self, value: u64) -> Option<&Ring> {
         let ring = self.get(value as u32)?;
-        let alive = ring.state.load(Ordering::Relaxed) == LIVE;
-        (alive && ring.serial.load(Ordering::Relaxed) == (value >> 32) as u32).then_some(ring)
+        (ring.slot.is_live() && ring.serial.load(Ordering::Relaxed) == (value >> 32) as u32).then_some(ring)
     }
 
     /// Whether one of our timers, perhaps of a thread that has ended, may carry this.
@@ -189,7 +195,7 @@ impl Rings {
         let entry = self.by_base.get(base_slot(base))?;
         if let Some(ring) = self.get(entry.load(Ordering::Relaxed))
             && ring.base.load(Ordering::Relaxed) == base
-            && ring.state.load(Ordering::Relaxed) == LIVE
+            && ring.slot.is_live()
         {
             return Some(ring);
         }
@@ -217,12 +223,11 @@ impl Rings {
         }
     }
 
-    /// Takes a free slot for thread `tid`; the caller makes it [`LIVE`] when it is armed. `None`: table full.
+    /// Takes a free slot for thread `tid`; the caller arms it. `None`: table full.
     #[must_use]
-    pub fn take(&self, tid: u32) -> Option<&Ring> {
+    pub fn claim_slot(&self, tid: u32) -> Option<&Ring> {
         for (i, ring) in self.slots.iter().enumerate() {
-            let taken = ring.state.compare_exchange(FREE, MAKING, Ordering::Acquire, Ordering::Relaxed);
-            if taken.is_err() {
+            if !ring.slot.claim() {
                 continue;
             }
             self.used.fetch_max(i as u32 + 1, Ordering::Release);
@@ -241,6 +246,26 @@ impl Rings {
 }
 
 impl Ring {
+    /// Takes the slot for the calling thread, until [`Ring::exit`]. The session's file and tables stay mapped
+    /// meanwhile.
+    ///
+    /// A thread may lose its processor between the look at which session is on and the first store to its file, for
+    /// longer than that file stays mapped. So the slot's state is read once more when the busy flag is up: either this
+    /// sees that the slot ends, or who unmaps the file (a whole file later) sees the flag ([`super::slot`]).
+    ///
+    /// # Errors
+    /// The slot is not the caller's to write to.
+    #[inline(always)]
+    pub fn enter(&self) -> Result<(), NotEntered> {
+        self.slot.enter()
+    }
+
+    /// Ends what [`Ring::enter`] began.
+    #[inline(always)]
+    pub fn exit(&self) {
+        self.slot.exit();
+    }
+
     fn reset(&self, tid: u32, serial: u32) {
         for word in [
             &self.base,
@@ -250,6 +275,7 @@ impl Ring {
             &self.weight,
             &self.accounted_ns,
             &self.carry,
+            &self.carried_pc,
             &self.armed_cpu_ns,
             &self.first_at_ns,
             &self.first_ns,
@@ -268,7 +294,6 @@ impl Ring {
             word.store(0, Ordering::Relaxed);
         }
         for half in [
-            &self.busy,
             &self.rearm,
             &self.passed_over,
             &self.block,
@@ -287,16 +312,38 @@ impl Ring {
         self.serial.store(serial, Ordering::Relaxed);
     }
 
-    fn place(&self) -> Place {
-        Place {
+    /// The calling thread, which has this slot and is at its beginning, was created with a stack of this many bytes.
+    pub fn stack_created_with(&self, bytes: u64) {
+        self.stack.created_with(bytes);
+    }
+
+    fn place(&self) -> SegmentSlot {
+        SegmentSlot {
             block: self.block.load(Ordering::Relaxed),
             first: self.first.load(Ordering::Relaxed) as usize,
             words: BLOCK_WORDS - 1,
         }
     }
 
-    /// Appends the record of one sample of this weight to the segment. The caller holds the busy flag. False: there is none, or no
-    /// room in it.
+    /// Whether the segment is still the file's. Where the program has mapped memory of its own over it, the word before
+    /// the next record's is zero until the program stores something there; no record ends with such a word.
+    #[inline(always)]
+    pub fn is_in_the_file(&self, log: &Log) -> bool {
+        let next = self.first.load(Ordering::Relaxed) + self.next.load(Ordering::Relaxed);
+        // Nothing there: there is no segment yet, or the file is cut.
+        log.header(next.wrapping_sub(1) as usize).is_none_or(|word| word.load(Ordering::Relaxed) != 0)
+            || self.head_is_in_the_file(log)
+    }
+
+    /// The same by the segment's head, also where there is no record yet.
+    #[cold]
+    #[inline(never)]
+    fn head_is_in_the_file(&self, log: &Log) -> bool {
+        !self.has_segment() || log.holds_ring(self.place())
+    }
+
+    /// Appends the record of one sample of this weight to the segment. The caller holds the busy flag. False:
+    /// there is none, or no room in it.
     #[inline(always)]
     pub fn append(&self, log: &Log, weight: u64, record: &[u64]) -> bool {
         let next = self.next.load(Ordering::Relaxed) as usize;
@@ -313,6 +360,17 @@ impl Ring {
         self.samples.store(self.samples.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.weight.store(self.weight.load(Ordering::Relaxed) + weight, Ordering::Relaxed);
         true
+    }
+
+    /// Appends a record that is no sample to the segment. The caller holds the busy flag. False: there is none, or no
+    /// room in it.
+    pub fn append_beside(&self, log: &Log, record: &[u64]) -> bool {
+        let next = self.next.load(Ordering::Relaxed) as usize;
+        let appended = if next == 0 { None } else { log.append(self.place(), next, record, &[]) };
+        appended.is_some_and(|after| {
+            self.next.store(after as u64, Ordering::Relaxed);
+            true
+        })
     }
 
     /// Appends a record that holds this many samples (1 or 0) of this weight. The caller holds the busy flag. False: no
@@ -401,7 +459,7 @@ impl Ring {
     }
 
     /// Writes that what follows in a segment is this thread's; gives the next record's word.
-    fn take_over(&self, log: &Log, place: Place, at: usize) -> Option<usize> {
+    fn take_over(&self, log: &Log, place: SegmentSlot, at: usize) -> Option<usize> {
         let (name, len) = self.name_bytes();
         let mut record = [0; 8];
         let record = Encoder::new(&mut record)
@@ -423,11 +481,17 @@ impl Ring {
         (name, len)
     }
 
-    fn leave_as(&self, log: &Log, place: Place, samples: u64, weight: u64) {
+    fn leave_as(&self, log: &Log, place: SegmentSlot, samples: u64, weight: u64) {
         self.next.store(0, Ordering::Relaxed);
         self.samples.store(0, Ordering::Relaxed);
         self.weight.store(0, Ordering::Relaxed);
         log.leave_ring(place, samples, weight);
+    }
+
+    /// An expiry at `pc` cannot be recorded yet: the weight goes to the thread's next sample.
+    pub(crate) fn put_off(&self, pc: u64, weight: u64) {
+        self.carried_pc.store(pc, Ordering::Relaxed);
+        self.carry.fetch_add(weight, Ordering::Relaxed);
     }
 
     /// The thread has ended: another may go on in its segment.

@@ -1,9 +1,10 @@
 //! The table of distinct stacks of a process: frames -> id, shared by all threads.
 //!
-//! A stack is a node (frame, parent's node); the file holds the nodes as `STACK` records, each a run of new nodes below a
-//! known one, so that common outer parts are stored once. In private memory there are two hash tables: entire stacks by the
-//! hash of their frames (what a handler asks nearly always), and nodes by (parent, frame) to find the known part of a new
-//! stack ([`Table`]). Adding takes the keep lock, and who does not get it puts the frames into the sample itself.
+//! A stack is a node (frame, parent's node); the file holds the nodes as `STACK` records, each a run of new
+//! nodes below a known one, so that common outer parts are stored once. In private memory there are two hash
+//! tables: entire stacks by the hash of their frames (what a handler asks nearly always), and nodes by
+//! (parent, frame) to find the known part of a new stack ([`Table`]). Adding takes the keep lock, and who
+//! does not get it puts the frames into the sample itself.
 //!
 //! Two stacks with the same 64-bit hash would be taken for one: for a million stacks that is one chance in 37 million.
 //!
@@ -64,7 +65,8 @@ impl Stacks {
 
     /// The id of a stack: frame words, innermost caller first ([`pct_format::record::Frame::encode`]). 0 for no frames.
     ///
-    /// `None`: it is new and cannot be added now (lock taken, table or file full): the sample carries the frames itself.
+    /// `None`: it is new and cannot be added now (lock taken, table or file full): the sample carries the
+    /// frames itself.
     #[inline(always)]
     #[must_use]
     pub fn id(&self, log: &Log, keep: &Lock<Chain>, may_call: bool, frames: &[u64]) -> Option<u32> {
@@ -76,6 +78,18 @@ impl Stacks {
             Some(id) => Some(id),
             None => self.add(log, &mut *keep.try_lock()?, may_call, frames, key),
         }
+    }
+
+    /// The id of a stack that is in the table.
+    #[must_use]
+    pub fn known(&self, frames: &[u64]) -> Option<u32> {
+        if frames.is_empty() { Some(0) } else { self.stacks.find(hash(frames)) }
+    }
+
+    /// As [`Stacks::id`], for who holds the lock. `None`: there is no room.
+    #[must_use]
+    pub fn define(&self, log: &Log, keep: &mut Chain, may_call: bool, frames: &[u64]) -> Option<u32> {
+        self.known(frames).or_else(|| self.add(log, keep, may_call, frames, hash(frames)))
     }
 
     #[cold]

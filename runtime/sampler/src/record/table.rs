@@ -43,7 +43,7 @@ enum Looked {
 }
 
 #[inline(always)]
-fn look(level: &[Slot], key: u64) -> Looked {
+fn find_in_level(level: &[Slot], key: u64) -> Looked {
     let mask = level.len() - 1;
     for probe in 0..PROBES {
         let Some(slot) = level.get(((key >> 20) as usize + probe) & mask) else { return Looked::Nowhere };
@@ -57,7 +57,7 @@ fn look(level: &[Slot], key: u64) -> Looked {
 }
 
 /// Adds a key; one thread at a time. False: no place near.
-fn put(level: &[Slot], key: u64, id: u32) -> bool {
+fn insert_in_level(level: &[Slot], key: u64, id: u32) -> bool {
     let mask = level.len() - 1;
     for probe in 0..PROBES {
         let Some(slot) = level.get(((key >> 20) as usize + probe) & mask) else { return false };
@@ -88,7 +88,7 @@ impl<const N: usize> Table<N> {
 
     fn further(&self, level: usize) -> Option<&[Slot]> {
         let at = self.more.get(level)?.load(Ordering::Acquire);
-        // SAFETY: a mapping of ours of so many slots that is never given back; zeros are empty slots.
+        // SAFETY: our own mapping of `len(level)` slots that is never given back; zeros are empty slots.
         (!at.is_null()).then(|| unsafe { core::slice::from_raw_parts(at, Self::len(level)) })
     }
 
@@ -96,7 +96,7 @@ impl<const N: usize> Table<N> {
     /// The number under a key.
     #[must_use]
     pub fn find(&self, key: u64) -> Option<u32> {
-        match look(&self.first, key) {
+        match find_in_level(&self.first, key) {
             Looked::Found(id) => Some(id),
             Looked::Nowhere => None,
             Looked::Crowded => self.find_further(key),
@@ -106,7 +106,7 @@ impl<const N: usize> Table<N> {
     #[inline(never)]
     fn find_further(&self, key: u64) -> Option<u32> {
         for level in 0..MORE {
-            match look(self.further(level)?, key) {
+            match find_in_level(self.further(level)?, key) {
                 Looked::Found(id) => return Some(id),
                 Looked::Nowhere => return None,
                 Looked::Crowded => {}
@@ -128,7 +128,7 @@ impl<const N: usize> Table<N> {
 
     /// Adds a key; one thread at a time. False: it has no place, and no memory for more.
     pub fn insert(&self, key: u64, id: u32, may_call: bool) -> bool {
-        if put(&self.first, key, id) {
+        if insert_in_level(&self.first, key, id) {
             return true;
         }
         for (level, place) in self.more.iter().enumerate() {
@@ -141,7 +141,7 @@ impl<const N: usize> Table<N> {
                 let _ = unsafe { sys::madvise(memory, bytes, sys::MADV_DONTFORK) };
                 place.store(memory.cast(), Ordering::Release);
             }
-            if self.further(level).is_some_and(|slots| put(slots, key, id)) {
+            if self.further(level).is_some_and(|slots| insert_in_level(slots, key, id)) {
                 return true;
             }
         }

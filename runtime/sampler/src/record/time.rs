@@ -1,7 +1,8 @@
 //! Raw time of records, and the anchors that tie it to the kernel's clocks.
 //!
-//! Where the kernel itself keeps time by the processor's counter, raw time is that counter (10 ns a read); elsewhere it is
-//! CLOCK_MONOTONIC through the vdso, found by our own symbol search (22 ns), or by system call.
+//! Where the kernel itself keeps time by the processor's counter, raw time is that counter (10 ns a read);
+//! elsewhere it is CLOCK_MONOTONIC through the vdso, found by our own symbol search (22 ns), or by system
+//! call.
 //!
 //! Signal safety: an instruction, a vdso function without locks, or one system call.
 

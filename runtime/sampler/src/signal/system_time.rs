@@ -5,18 +5,23 @@
 use core::sync::atomic::Ordering;
 
 use crate::process::session::Session;
-use crate::process::{housekeeper, threads};
+use crate::process::threads;
 use crate::record::rings::Ring;
-use crate::signal::clock::{self, itimer, perf};
+use crate::signal::clock::by_timer::{SYSTEM_NS_UNKNOWN, go_by_timer};
+use crate::signal::clock::{itimer, perf};
+use crate::signal::expiry::arm_again;
+use crate::signal::moves;
 use crate::sys;
 use crate::sys::arch::{self, Regs};
 use pct_format::Clock;
 
-/// System time is written down at the next tick that falls into the kernel, but not put off further than this many periods.
+/// System time is written down at the next tick that falls into the kernel, but not put off further than this
+/// many periods.
 const PUT_OFF_PERIODS: u64 = 32;
 
-/// [`Ring::system_ns`] of a thread that another one put on this clock: only the thread itself can ask for its system time.
-pub(crate) const SYSTEM_NS_UNKNOWN: u64 = u64::MAX;
+/// A clock that counts time in the kernel may be so many periods behind the thread's own: expiries wait for
+/// the return to user mode.
+const KERNEL_SLACK_PERIODS: u64 = 3;
 
 /// A sample that is due at a tick.
 #[derive(Clone, Copy, Debug)]
@@ -61,30 +66,17 @@ pub(crate) fn at_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64)
             threads::event_for_each(session);
         }
     } else if ring.clock.load(Ordering::Relaxed) == Clock::Perf as u32 && !finds_itself() {
-        go_by_timer(session, ring, period);
+        arm_again(session, ring, || go_by_timer(session, ring, period));
     } else if itimer::which(session.clock()).is_none() {
         return system_time(session, ring, regs, period);
     }
     None
 }
 
-/// Whether the perf signals of this thread find its ring. Not those of a raw clone that shares its maker's control block: they
-/// go to the maker's ring.
+/// Whether the perf signals of this thread find its ring. Not those of a raw clone that shares its maker's
+/// control block: they go to the maker's ring.
 fn samples_itself(session: &Session, ring: &Ring) -> bool {
     session.rings.own(true).is_none_or(|own| core::ptr::eq(own, ring))
-}
-
-/// The thread is sampled by its CPU timer from now on, whose signal names the ring. What it used so far is accounted for.
-#[cold]
-#[inline(never)]
-pub(crate) fn go_by_timer(session: &Session, ring: &Ring, period: u64) {
-    perf::disarm(ring);
-    let (_, system_ns) = sys::rusage_ns(sys::RUSAGE_THREAD);
-    let cpu = sys::clock_ns(sys::CLOCK_THREAD_CPU).wrapping_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
-    ring.system_ns.store(system_ns, Ordering::Relaxed);
-    ring.accounted_ns.store(cpu, Ordering::Relaxed);
-    ring.clock.store(Clock::Thread as u32, Ordering::Relaxed);
-    let _ = clock::arm_timer(session, ring, clock::first_expiry(period), period);
 }
 
 /// What the thread used from one tick to the next.
@@ -98,7 +90,7 @@ struct Tick {
 
 impl Tick {
     /// Since the last call for this thread.
-    fn of(ring: &Ring) -> Tick {
+    fn since_last(ring: &Ring) -> Tick {
         let (user, system) = sys::rusage_ns(sys::RUSAGE_THREAD);
         let cpu = user + system;
         let before = ring.ticked_cpu_ns.load(Ordering::Relaxed);
@@ -108,8 +100,8 @@ impl Tick {
         Tick { cpu_ns: cpu.saturating_sub(before), system_ns: system.saturating_sub(system_before) }
     }
 
-    /// The kernel books a tick whole, by the mode that it interrupted. Kernels that book to the nanosecond say in which mode
-    /// most of the time was.
+    /// The kernel books a tick whole, by the mode that it interrupted. Kernels that book to the nanosecond
+    /// say in which mode most of the time was.
     fn fell_into_the_kernel(self) -> bool {
         self.system_ns * 2 > self.cpu_ns
     }
@@ -117,16 +109,20 @@ impl Tick {
 
 /// What the thread's clock shows beyond the samples of user mode was time in the kernel.
 ///
-/// With events that all threads inherit the samples of one thread may be fewer or more than its time by chance. What it misses is system
-/// time only as far as the process misses it too.
+/// With events that all threads inherit the samples of one thread may be fewer or more than its time by
+/// chance. What it misses is system time only as far as the process misses it too.
 fn system_time(session: &Session, ring: &Ring, regs: Regs, period: u64) -> Option<Due> {
-    let tick = Tick::of(ring);
-    let cpu = sys::clock_ns(sys::CLOCK_THREAD_CPU).wrapping_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
+    let tick = Tick::since_last(ring);
+    let cpu = sys::clock_ns(sys::CLOCK_THREAD_CPU).saturating_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
     let accounted = ring.accounted_ns.load(Ordering::Relaxed);
     let mut missing = cpu.saturating_sub(accounted);
-    if missing < period {
+    // Where the clock counts time in the kernel too, only what its records do not show is missing.
+    let sees_kernel = perf::sees_kernel(ring) || session.inherited.sees_kernel();
+    let slack = if sees_kernel { KERNEL_SLACK_PERIODS * period } else { 0 };
+    if missing < period + slack {
         return None;
     }
+    missing -= slack;
     let inherited = session.inherited.is_on();
     if inherited {
         missing = missing.min(session.inherited.missing_ns());
@@ -136,10 +132,10 @@ fn system_time(session: &Session, ring: &Ring, regs: Regs, period: u64) -> Optio
     }
     if !arch::after_system_call(regs.pc) {
         if session.clock() == Clock::Sigtrap {
-            housekeeper::look_for_tracer(session);
+            moves::look_for_tracer(session);
         }
-        // The right place to book it is where a tick fell into the kernel, by a page fault too: in a thread that does both, the
-        // tick often falls into its own code.
+        // The right place to book it is where a tick fell into the kernel, by a page fault too: in a thread
+        // that does both, the tick often falls into its own code.
         if !tick.fell_into_the_kernel() && missing < PUT_OFF_PERIODS * period {
             return None;
         }

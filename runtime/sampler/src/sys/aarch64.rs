@@ -27,7 +27,7 @@ pub(crate) unsafe fn call(number: usize, a: [usize; 6]) -> isize {
 }
 
 pub(crate) mod nr {
-    super::super::numbers! {
+    super::super::numbers::numbers! {
         READ = 63;
         WRITE = 64;
         CLOSE = 57;
@@ -43,6 +43,9 @@ pub(crate) mod nr {
         SCHED_YIELD = 124;
         MADVISE = 233;
         SETITIMER = 103;
+        CLONE = 220;
+        EXIT = 93;
+        CLOSE_RANGE = 436;
         GETPID = 172;
         UNAME = 160;
         FCNTL = 25;

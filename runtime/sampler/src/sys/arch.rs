@@ -15,6 +15,7 @@ pub struct Regs {
 #[cfg(target_arch = "x86_64")]
 mod imp {
     use super::Regs;
+    use crate::sys::nr;
     use core::arch::{asm, global_asm};
     use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,6 +38,13 @@ mod imp {
         // SAFETY: rdtsc has no memory effect. (A host under PR_TSC_SIGSEGV could forbid it; such a host is not profiled
         // by anybody who reads the clock.)
         unsafe { core::arch::x86_64::_rdtsc() | 1 }
+    }
+
+    /// Asks the processor for the cache line at an address that is needed soon.
+    #[inline(always)]
+    pub fn prefetch<T>(at: &T) {
+        // SAFETY: reads nothing and cannot fault.
+        unsafe { asm!("prefetcht0 [{}]", in(reg) at, options(nostack, readonly, preserves_flags)) };
     }
 
     /// A number that tells threads apart while they live: the base of the control block.
@@ -183,8 +191,58 @@ mod imp {
         }
     }
 
+    /// Makes a thread by clone(2) with `flags`, in which `f(data)` runs and which ends then: its id, or the kernel's
+    /// refusal as a negative number.
+    ///
+    /// # Safety
+    /// The flags say CLONE_VM and CLONE_VFORK: the thread runs on this stack while its maker stands still. `f` makes
+    /// no use of memory that belongs to a thread, and no signal that the program handles reaches it.
+    #[unsafe(naked)]
+    pub unsafe extern "C" fn run_in_thread(flags: usize, f: extern "C" fn(usize), data: usize) -> isize {
+        core::arch::naked_asm!(
+            "push rbx",
+            "push r12",
+            "mov rbx, rsi",
+            "mov r12, rdx",
+            "mov eax, {clone}",
+            "xor esi, esi",
+            "xor edx, edx",
+            "xor r10d, r10d",
+            "xor r8d, r8d",
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "and rsp, -16",
+            "mov rdi, r12",
+            "call rbx",
+            "mov eax, {exit}",
+            "xor edi, edi",
+            "syscall",
+            "ud2",
+            "2: pop r12",
+            "pop rbx",
+            "ret",
+            clone = const nr::CLONE,
+            exit = const nr::EXIT,
+        )
+    }
+
     /// Bytes of the system call instruction, which stands right before the PC of a thread that comes out of one.
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
+
+    /// The processor that the thread runs on: the kernel keeps its number where any code can read it.
+    #[inline(always)]
+    #[must_use]
+    pub fn processor() -> u32 {
+        const SEGMENT_OF_NUMBERS: u32 = 0x7b;
+        const NUMBER: u32 = 0xfff;
+        let limit: u32;
+        // SAFETY: reads the limit of a segment that Linux has on each processor.
+        unsafe {
+            asm!("lsl {limit:e}, {segment:e}", segment = in(reg) SEGMENT_OF_NUMBERS, limit = out(reg) limit, options(nomem, nostack));
+        }
+        limit & NUMBER
+    }
 
     /// Whether the thread was interrupted at the end of a system call.
     #[inline(always)]
@@ -203,6 +261,7 @@ mod imp {
 #[cfg(target_arch = "aarch64")]
 mod imp {
     use super::Regs;
+    use crate::sys::nr;
     use core::arch::asm;
 
     /// ELF machine number.
@@ -221,6 +280,13 @@ mod imp {
         // SAFETY: a read of the virtual counter, which Linux allows to user space.
         unsafe { asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack, preserves_flags)) };
         count | 1
+    }
+
+    /// Asks the processor for the cache line at an address that is needed soon.
+    #[inline(always)]
+    pub fn prefetch<T>(at: &T) {
+        // SAFETY: reads nothing and cannot fault.
+        unsafe { asm!("prfm pldl1keep, [{}]", in(reg) at, options(nostack, readonly, preserves_flags)) };
     }
 
     /// A number that tells threads apart while they live.
@@ -259,6 +325,40 @@ mod imp {
                 clobber_abi("C"),
             );
         }
+    }
+
+    /// Makes a thread by clone(2) with `flags`, in which `f(data)` runs and which ends then: its id, or the kernel's
+    /// refusal as a negative number.
+    ///
+    /// # Safety
+    /// The flags say CLONE_VM and CLONE_VFORK: the thread runs on this stack while its maker stands still. `f` makes
+    /// no use of memory that belongs to a thread, and no signal that the program handles reaches it.
+    #[unsafe(naked)]
+    pub unsafe extern "C" fn run_in_thread(flags: usize, f: extern "C" fn(usize), data: usize) -> isize {
+        core::arch::naked_asm!(
+            "stp x29, x30, [sp, #-32]!",
+            "stp x19, x20, [sp, #16]",
+            "mov x19, x1",
+            "mov x20, x2",
+            "mov x1, xzr",
+            "mov x2, xzr",
+            "mov x3, xzr",
+            "mov x4, xzr",
+            "mov x8, #{clone}",
+            "svc #0",
+            "cbnz x0, 2f",
+            "mov x0, x20",
+            "blr x19",
+            "mov x0, xzr",
+            "mov x8, #{exit}",
+            "svc #0",
+            "brk #0",
+            "2: ldp x19, x20, [sp, #16]",
+            "ldp x29, x30, [sp], #32",
+            "ret",
+            clone = const nr::CLONE,
+            exit = const nr::EXIT,
+        )
     }
 
     /// A handler that runs `H`: the machine itself keeps stacks aligned.
@@ -328,6 +428,12 @@ mod imp {
         }
     }
 
+    /// The processor that the thread runs on: not known here.
+    #[must_use]
+    pub fn processor() -> u32 {
+        0
+    }
+
     /// Whether the thread was interrupted at the end of a system call.
     #[inline(always)]
     #[must_use]
@@ -386,7 +492,7 @@ impl SigInfo {
     }
 
     #[inline(always)]
-    fn word(self, offset: usize) -> u64 {
+    fn word_at(self, offset: usize) -> u64 {
         // SAFETY: siginfo_t has 128 bytes, offsets here are below 40.
         unsafe { self.0.add(offset).cast::<u64>().read_unaligned() }
     }
@@ -401,7 +507,7 @@ impl SigInfo {
     /// Where a fault was.
     #[must_use]
     pub fn address(self) -> u64 {
-        self.word(16)
+        self.word_at(16)
     }
 
     /// Expiries of the timer beyond the one.
@@ -415,13 +521,13 @@ impl SigInfo {
     #[inline(always)]
     #[must_use]
     pub fn value(self) -> u64 {
-        self.word(24)
+        self.word_at(24)
     }
 
     /// The perf event's word (code TRAP_PERF).
     #[inline(always)]
     #[must_use]
     pub fn perf_data(self) -> u64 {
-        self.word(24)
+        self.word_at(24)
     }
 }

@@ -39,7 +39,7 @@ impl Auxv {
         let mut auxv = Auxv::default();
         for pair in bytes.as_chunks::<16>().0 {
             let word = |half: &[u8]| half.first_chunk::<8>().map_or(0, |b| u64::from_le_bytes(*b));
-            auxv.take(word(pair), word(pair.get(8..).unwrap_or(&[])));
+            auxv.note_entry(word(pair), word(pair.get(8..).unwrap_or(&[])));
         }
         Ok(auxv)
     }
@@ -62,12 +62,12 @@ impl Auxv {
             if tag == 0 {
                 break;
             }
-            auxv.take(tag, value);
+            auxv.note_entry(tag, value);
         }
         auxv
     }
 
-    fn take(&mut self, tag: u64, value: u64) {
+    fn note_entry(&mut self, tag: u64, value: u64) {
         match tag {
             3 => self.headers = value,
             5 => self.header_count = value,

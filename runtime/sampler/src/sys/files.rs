@@ -1,8 +1,10 @@
 //! Files: descriptors that do not outlive the function that opened them.
 
-use super::{CStr, Errno, Mask, Result, call, check, nr, pending, sigmask, signal_bit, take_pending};
+use super::{
+    CStr, Errno, Mask, Result, call, check, nr, pending, sigmask, signal_bit, take_pending, with_descriptor,
+};
 
-/// An open descriptor that is closed when it goes: none of ours outlives the function that opened it.
+/// An open descriptor, closed when it is dropped: none outlives the function that opened it.
 #[derive(Debug)]
 pub struct Fd(pub(super) i32);
 
@@ -79,22 +81,25 @@ pub fn read(fd: &Fd, buffer: &mut [u8]) -> Result<usize> {
 /// # Errors
 /// The kernel's, of opening or reading.
 pub fn read_file<'a>(path: CStr<'_>, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
-    let fd = open(path, O_RDONLY, 0)?;
-    let mut used = 0;
-    while let Some(rest) = buffer.get_mut(used..) {
-        if rest.is_empty() {
-            break;
+    let used = with_descriptor(|| {
+        let fd = open(path, O_RDONLY, 0)?;
+        let mut used = 0;
+        while let Some(rest) = buffer.get_mut(used..) {
+            if rest.is_empty() {
+                break;
+            }
+            match read(&fd, rest)? {
+                0 => break,
+                n => used += n,
+            }
         }
-        match read(&fd, rest)? {
-            0 => break,
-            n => used += n,
-        }
-    }
+        Ok(used)
+    })?;
     Ok(buffer.get(..used).unwrap_or(&[]))
 }
 
-/// A write that fails may come with a signal that ends the program: SIGXFSZ at its file size limit, SIGPIPE where nobody reads its
-/// stderr. The program wrote nothing, so it gets no signal.
+/// A write that fails may come with a signal that ends the program: SIGXFSZ at its file size limit, SIGPIPE
+/// where nobody reads its stderr. The program wrote nothing, so it gets no signal.
 fn write_all(fd: i32, bytes: &[u8]) -> Result<()> {
     const SIGPIPE: i32 = 13;
     const SIGXFSZ: i32 = 25;
@@ -140,6 +145,14 @@ pub fn write(fd: &Fd, bytes: &[u8]) -> Result<()> {
     write_all(fd.0, bytes)
 }
 
+/// The same for a regular file that stays below its size limit: no signal can come with it.
+///
+/// # Errors
+/// The kernel's.
+pub fn write_below_limit(file: &Fd, bytes: &[u8]) -> Result<()> {
+    write_until_done(file.0, bytes)
+}
+
 /// Writes to stderr; errors are nobody's business.
 pub fn write_stderr(bytes: &[u8]) {
     let _ = write_all(2, bytes);
@@ -154,16 +167,34 @@ pub struct FileId {
     pub inode: u64,
 }
 
+/// Whether an open file is a regular one, and its size.
+///
+/// # Errors
+/// The kernel's.
+pub fn regular_size(fd: &Fd) -> Result<Option<u64>> {
+    const S_IFMT: u32 = 0o170_000;
+    const S_IFREG: u32 = 0o100_000;
+    let stat = stat_words(fd)?;
+    // The mode is at 24 on x86-64, behind the number of links, and at 16 on aarch64, before it.
+    let mode = if cfg!(target_arch = "x86_64") { stat[3] as u32 } else { stat[2] as u32 };
+    Ok((mode & S_IFMT == S_IFREG).then_some(stat[6]))
+}
+
 /// Identity and size of an open file.
 ///
 /// # Errors
 /// The kernel's.
 pub fn fstat(fd: &Fd) -> Result<(FileId, u64)> {
-    // struct stat: dev at 0, ino at 8, size at 48 on both architectures.
+    let stat = stat_words(fd)?;
+    Ok((FileId { device: stat[0], inode: stat[1] }, stat[6]))
+}
+
+/// struct stat: dev at 0, ino at 8, size at 48 on both architectures.
+fn stat_words(fd: &Fd) -> Result<[u64; 18]> {
     let mut stat = [0u64; 18];
     // SAFETY: `stat` has the 144 bytes of struct stat.
     check(unsafe { call(nr::FSTAT, [fd.0 as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0]) })?;
-    Ok((FileId { device: stat[0], inode: stat[1] }, stat[6]))
+    Ok(stat)
 }
 
 /// What [`stat`] tells.

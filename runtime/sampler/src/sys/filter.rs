@@ -1,7 +1,8 @@
 //! Filters on system calls (seccomp): what a filter that the program is about to install will say to our calls.
 //!
-//! Under a filter a handler of ours makes one call only, the return from it. If the filter refuses that one, each
-//! signal would end the program, so sampling must end before. A filter is a small program of the classic BPF machine,
+//! Under a filter our handlers make one system call only, the return from the signal. If the filter refuses
+//! that call, each of our signals would end the program, so sampling must end before the filter is set. A
+//! filter is a small program of the classic BPF machine,
 //! which only jumps forward. It is run here with the numbers of our calls.
 //!
 //! Signal safety: arithmetic and reads of the program's memory; [`of_program`] makes a system call for each page.

@@ -4,14 +4,17 @@
 //! that was preempted. So there is only `try_lock`, and each caller has another way when it fails: the housekeeper
 //! skips its turn, the recorder writes the stack into the record itself, a growth is left to the one who is at it.
 //!
-//! Code outside of handlers blocks the sampling signals while it holds a lock ([`crate::process::session::quiet`]), so a handler
-//! never finds a lock that its own thread holds, except when the host unblocks them: then it takes the other way.
+//! Code outside of handlers blocks the sampling signals while it holds a lock
+//! ([`crate::process::session::quiet`]), so a handler never finds a lock that its own thread holds, except
+//! when the host unblocks them: then it takes the other way.
 //!
 //! Signal safety: one compare-and-swap.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicU32, Ordering};
+
+use super::sleep;
 
 /// A value that one at a time may use. All zeros is a valid, free lock if all zeros is a valid `T`.
 #[derive(Debug)]
@@ -43,17 +46,37 @@ impl<T> Lock<T> {
         self.taken.store(0, Ordering::Release);
     }
 
-    /// Takes the lock, giving way to other threads a bounded number of times. Not for handlers.
-    pub fn lock_patiently(&self) -> Option<Guard<'_, T>> {
-        for _ in 0..1000 {
+    /// Takes the lock, and waits for its holder for some time. Not for handlers: the holder may have lost the
+    /// processor, on a loaded machine for some tens of milliseconds. `may_call`: system calls may be made;
+    /// without them the wait is short.
+    pub fn lock_patiently(&self, may_call: bool) -> Option<Guard<'_, T>> {
+        let mut pause = FIRST_PAUSE_NS;
+        let mut waited = 0;
+        for tried in 1.. {
             if let Some(guard) = self.try_lock() {
                 return Some(guard);
             }
-            crate::sys::sched_yield();
+            if tried < TRIES_WITHOUT_PAUSE {
+                core::hint::spin_loop();
+            } else if waited >= MOST_WAIT_NS || !may_call {
+                break;
+            } else {
+                sleep(pause);
+                waited += pause;
+                pause = (2 * pause).min(LONGEST_PAUSE_NS);
+            }
         }
         None
     }
 }
+
+/// How long [`Lock::lock_patiently`] waits, at most.
+const MOST_WAIT_NS: u64 = 250_000_000;
+/// Tries that follow each other at once: most locks are held for about a microsecond.
+const TRIES_WITHOUT_PAUSE: u32 = 100;
+/// The first and the longest of the pauses between later tries.
+const FIRST_PAUSE_NS: u64 = 20_000;
+const LONGEST_PAUSE_NS: u64 = 1_000_000;
 
 /// Access to a lock's value.
 #[derive(Debug)]
@@ -80,5 +103,32 @@ impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         // Release: the next holder sees what was written.
         self.lock.taken.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_holder_that_lost_the_processor_is_waited_for() {
+        let lock = Lock::new(1);
+        std::thread::scope(|scope| {
+            let held = lock.try_lock().expect("free");
+            let waits = scope.spawn(|| lock.lock_patiently(true).map(|value| *value));
+            // Longer than tries without a pause take.
+            std::thread::sleep(Duration::from_millis(20));
+            drop(held);
+            assert_eq!(waits.join().expect("ends"), Some(1));
+        });
+    }
+
+    #[test]
+    fn a_lock_that_is_never_free_is_not_waited_for_for_good() {
+        let lock = Lock::new(());
+        let _held = lock.try_lock().expect("free");
+        assert!(lock.lock_patiently(true).is_none());
+        assert!(lock.lock_patiently(false).is_none());
     }
 }

@@ -1,6 +1,7 @@
 //! Text in fixed buffers: paths, messages, numbers. No formatting machinery, which could panic.
 
-/// A byte buffer of `N` bytes that cuts what does not fit, and says so. A short text in it touches its first bytes only.
+/// A byte buffer of `N` bytes that cuts what does not fit, and says so. A short text in it touches its first
+/// bytes only.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Buf<const N: usize> {

@@ -5,8 +5,8 @@ use core::arch::asm;
 /// System call with up to six arguments.
 ///
 /// # Safety
-/// What the kernel does with the arguments must be allowed: pointers valid for its reads and writes, nothing unmapped or
-/// closed that is still in use.
+/// What the kernel does with the arguments must be allowed: pointers valid for its reads and writes, nothing
+/// unmapped or closed that is still in use.
 #[inline(always)]
 pub(crate) unsafe fn call(number: usize, a: [usize; 6]) -> isize {
     let result: isize;
@@ -30,7 +30,7 @@ pub(crate) unsafe fn call(number: usize, a: [usize; 6]) -> isize {
 }
 
 pub(crate) mod nr {
-    super::super::numbers! {
+    super::super::numbers::numbers! {
         READ = 0;
         WRITE = 1;
         CLOSE = 3;
@@ -46,6 +46,9 @@ pub(crate) mod nr {
         SCHED_YIELD = 24;
         MADVISE = 28;
         SETITIMER = 38;
+        CLONE = 56;
+        EXIT = 60;
+        CLOSE_RANGE = 436;
         GETPID = 39;
         UNAME = 63;
         FCNTL = 72;

@@ -7,7 +7,7 @@ use pct_format::LossCause;
 use pct_format::head::{Head, kind};
 use pct_format::layout::{header as at, segment_kind};
 use pct_format::push::{RECORDS_AT, SegmentHead};
-use pct_sampler::record::log::{BLOCK_WORDS, Log, Place};
+use pct_sampler::record::log::{BLOCK_WORDS, Log, SegmentSlot};
 use pct_sampler::sys;
 use pct_sampler::sys::text::Buf;
 
@@ -41,7 +41,7 @@ fn short_threads_at_the_limit_lose_no_record_uncounted() {
     let log = small(folder.path());
     let begun = AtomicU64::new(0);
     let record = [Head { kind: kind::MARK, words: 20, arg: 0 }.encode(); 20];
-    let claim = || -> Option<(Place, usize, u64, u64)> {
+    let claim = || -> Option<(SegmentSlot, usize, u64, u64)> {
         let place = log.claim_ring(7, true)?;
         log.begin(place, SegmentHead { kind: segment_kind::RING, ..SegmentHead::default() });
         begun.fetch_add(1, Ordering::Relaxed);

@@ -36,7 +36,7 @@ fn insert(table: &[AtomicU64], address: u64) -> Option<usize> {
 /// What a free does: it looks again while somebody works on a place.
 fn remove(table: &[AtomicU64], address: u64, becomes: u64) -> bool {
     loop {
-        match Places(table).take(HOME, address) {
+        match Places(table).claim_address(HOME, address) {
             Search::Found(place) => {
                 Places(table).release(place, becomes);
                 return true;
@@ -48,7 +48,7 @@ fn remove(table: &[AtomicU64], address: u64, becomes: u64) -> bool {
 }
 
 fn words(table: &[AtomicU64]) -> Vec<u64> {
-    (0..table.len()).map(|place| Places(table).word(place)).collect()
+    (0..table.len()).map(|place| Places(table).state_word(place)).collect()
 }
 
 #[test]
@@ -134,5 +134,21 @@ fn a_move_that_is_undone_leaves_the_block() {
         assert!(Places(&table).undo_move(place, FIRST));
         assert!(remove(&table, FIRST, state::FREE));
         assert!(thread.join().expect("no panic"));
+    });
+}
+
+/// `realloc(NULL, n)` asks for no block: a search for it must not take a place that is free.
+#[test]
+fn what_is_no_address_is_found_nowhere() {
+    loom::model(|| {
+        let table = table(2);
+        let moving = FIRST | state::MOVING;
+        Places(&table).release(1, moving);
+        for word in [state::FREE, state::BUSY, state::GHOST, moving] {
+            Places(&table).release(0, word);
+            assert_eq!(Places(&table).begin_move(HOME, word), Search::Absent, "{word:#x}");
+            assert_eq!(Places(&table).claim_address(HOME, word), Search::Absent, "{word:#x}");
+            assert_eq!(words(&table), [word, moving]);
+        }
     });
 }

@@ -1,4 +1,5 @@
-//! The library in programs that are hard to be a guest in: each says itself, by its status, whether all went as without us.
+//! The library in programs that are hard to be a guest in: each says itself, by its status, whether all went
+//! as without us.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -147,6 +148,25 @@ fn a_recording_that_is_cut_loses_what_was_there_and_harms_nobody() {
 }
 
 #[test]
+fn a_recording_that_is_removed_is_told() {
+    for options in ["hz=1000", "hz=1000,mode=counts"] {
+        let Some(run) = run("removed", options) else { return };
+        let told = run.status_lines();
+        assert!(told.contains("its file was removed or renamed"), "{options}: {told:?}");
+        assert_eq!(told.lines().count(), 1, "{options}: {told:?}");
+    }
+}
+
+#[test]
+fn who_has_no_address_space_for_a_file_says_so() {
+    let Some(run) = run("no-space", "hz=1000") else { return };
+    let told = run.status_lines();
+    let cause = "its file could not be made; the last attempt failed with ENOMEM";
+    // The process and its child.
+    assert_eq!(told.matches(cause).count(), 2, "{told:?}");
+}
+
+#[test]
 fn faults_of_the_programs_own_are_its_own() {
     run("bus", "hz=4000");
 }
@@ -183,8 +203,8 @@ fn a_thread_that_is_borrowed_to_switch_sampling_is_given_back_without_a_signal()
 fn a_program_without_a_free_descriptor_is_sampled_when_it_has_one() {
     let Some(run) = run("descriptors", "hz=1000") else { return };
     let a = run.only_file();
-    // Without a descriptor the perf event cannot be replaced by one of the right period, so the thread goes by its timer; its
-    // samples wait for the file.
+    // Without a descriptor the perf event cannot be replaced by one of the right period, so the thread goes
+    // by its timer; its samples wait for the file.
     about(a.user + a.system, 0.6);
 }
 
@@ -228,6 +248,17 @@ fn who_gets_no_sample_leaves_no_file() {
     // It says in the run's folder that it was there: process, tab, nanoseconds.
     let said = run.status_lines();
     assert!(said.lines().count() == 1 && said.contains('\t'), "{said}");
+}
+
+#[test]
+fn a_program_that_is_called_through_a_link_names_its_file_so() {
+    let Some(program) = hostile() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let link = folder.path().join("called-so");
+    std::os::unix::fs::symlink(program, &link).expect("linked");
+    let path = Run::new(&link, &["spin"], "hz=500", |_| ()).ok().only_file().path;
+    let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+    assert!(name.starts_with("called-so-"), "{name}");
 }
 
 #[test]

@@ -168,10 +168,21 @@ fn a_thread_that_blocks_the_very_signals_is_lost_under_that_name() {
     }
 }
 
-/// Two threads that switch all the time, sampled by events that both inherit: neither's time is the other's, and nothing is lost.
+/// What the victim says of two threads that switch: their waits in a second of CPU time, and the seconds that each
+/// worked.
+fn switches(run: &Run) -> (f64, [f64; 2]) {
+    let said = String::from_utf8_lossy(&run.output.stdout);
+    let mut numbers = said.split_whitespace().map(|word| word.parse::<f64>().expect("a number"));
+    let mut next = || numbers.next().expect("three numbers");
+    (next(), [next() / 1e9, next() / 1e9])
+}
+
+/// Two threads that switch all the time, sampled by events that both inherit: neither's time is the other's,
+/// and nothing is lost.
 fn switching_threads_have_their_shares(arguments: &[&str], inherited_to_the_end: bool) {
     let Some(victim) = victim() else { return };
-    let a = Run::new(victim, arguments, "", |_| ()).ok().only_file();
+    let run = Run::new(victim, arguments, "", |_| ()).ok();
+    let a = run.only_file();
     if a.inherited.1 != 0 {
         pct_kit::skip(&format!("this kernel refuses inherited events: error {}", a.inherited.1));
         return;
@@ -179,12 +190,17 @@ fn switching_threads_have_their_shares(arguments: &[&str], inherited_to_the_end:
     assert_eq!(a.inherited.0 > 0, inherited_to_the_end, "{a:#?}");
     about(a.user + a.system, 2.0);
     assert_eq!(a.threads.len(), 2, "{a:#?}");
-    // Both make the same system calls; what the kernel does for a switch is not the same for both, so only their own work is compared.
-    let own: Vec<f64> = a.user_by_thread.clone();
-    let (n, share) = (own.iter().sum::<f64>() * 997.0, own[0].min(own[1]) / own.iter().sum::<f64>());
-    assert!(n > 400.0, "{a:#?}");
-    // a quarter, and a twentieth for the time outside of the work
-    assert!((share - 0.25).abs() < 4.0 * (0.25 * 0.75 / n).sqrt() + 0.05, "{share} of {n}: {a:#?}");
+    // Both make the same system calls, and on some machines those take most of the time; what the kernel does for a
+    // switch is not the same for both. So only their own work is compared, with how long it took them: on some machines
+    // a switch also slows down what comes after it.
+    let share_of_less = |seconds: &[f64]| seconds[0].min(seconds[1]) / seconds.iter().sum::<f64>();
+    let (own, (_, worked)) = (&a.own_by_thread, switches(&run));
+    let (share, expected) = (share_of_less(own), share_of_less(&worked));
+    let n = own.iter().sum::<f64>() * 997.0;
+    assert!(n > 100.0, "{a:#?}");
+    // A hundredth for the loop around the work.
+    let bound = 4.0 * (expected * (1.0 - expected) / n).sqrt() + 0.01;
+    assert!((share - expected).abs() < bound, "{share} of {n}, not {expected}: {a:#?}");
 }
 
 #[test]
@@ -202,8 +218,16 @@ fn threads_change_their_clocks_with_how_often_they_wait() {
         return pct_kit::skip(&format!("no inherited events here: error {}", a.inherited.1));
     }
     assert_eq!(a.inherited.0, 0, "{a:#?}");
-    let a = Run::new(victim, &["switching-later"], "", |_| ()).ok().only_file();
-    assert_eq!(a.clock, Some(Clock::Thread), "{a:#?}");
+    let run = Run::new(victim, &["switching-later"], "", |_| ()).ok();
+    let a = run.only_file();
+    // Where a switch is dear, there are fewer in a second of CPU time than the sampler's bound (`MANY_WAITS`).
+    let (waits, _) = switches(&run);
+    let many = 20_000.0;
+    if waits > 1.25 * many {
+        assert_eq!(a.clock, Some(Clock::Thread), "{waits} waits: {a:#?}");
+    } else if waits < 0.8 * many {
+        assert_eq!(a.clock, Some(Clock::Sigtrap), "{waits} waits: {a:#?}");
+    }
     about(a.user + a.system, 1.6);
 }
 

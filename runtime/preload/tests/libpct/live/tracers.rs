@@ -8,9 +8,10 @@ use pct_kit::harm::{harm, unharmed};
 use crate::library;
 use crate::run::{about, files_in, victim};
 
-/// The first expiries may be as near as a tenth of a millisecond, and the first tick comes after four or eight.
-/// Without the look for a debugger there are a thousand stops in a second.
-const FEW: usize = 120;
+/// Until the first sample arrives expiries may be as near as a tenth of a millisecond, so a program may stop
+/// 80 times before the first tick, which comes after four or eight milliseconds, and 160 times where that
+/// tick finds the housekeeper at work. Without the look for a debugger half a second has 500 stops at least.
+const FEW: usize = 300;
 
 /// Runs `victim spin SECONDS` under gdb, which goes on after each stop; `None` without gdb or a compiler.
 fn under_gdb(seconds: &str, settings: &[&str], folder: &Path) -> Option<Output> {

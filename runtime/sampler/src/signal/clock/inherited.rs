@@ -1,44 +1,52 @@
 //! One set of perf events for all threads: an event for each CPU, which every new thread inherits.
 //!
-//! With an event of its own per thread the kernel cancels and starts a timer at each switch between threads: two threads that hand
-//! each other a byte ran 4.6 times slower. Contexts that were inherited from the same events are equal, so the kernel swaps them and the
-//! timer runs on. The set is made when the process creates its first thread; before that there is nothing to switch to.
+//! With an event of its own per thread the kernel cancels and starts a timer at each switch between threads:
+//! two threads that hand each other a byte ran 4.6 times slower. Contexts that were inherited from the same
+//! events are equal, so the kernel swaps them and the timer runs on. The set is made when the process creates
+//! its first thread; before that there is nothing to switch to.
 //!
-//! - Only `sigtrap` can be inherited: other signals go to the one owner of the event's file. The data word of the signal cannot name
-//!   the thread ([`DATA`]), which is found by its control block.
-//! - An inherited event cannot be given another period (the kernel changes the first thread's alone). So the whole set runs with one
-//!   period, drawn at random when it is made. With swapped contexts the clock is the CPU's and not the thread's: what a single thread
-//!   was sampled too seldom or too often evens out over the process ([`Inherited::missing_ns`]).
-//! - A thread begins with an entire period, so threads that end within it would never be sampled. Where many threads end early
-//!   ([`Inherited::loses_short_threads`]) the process goes back to an event per thread, for good.
+//! - Only `sigtrap` can be inherited: other signals go to the one owner of the event's file. The data word of
+//!   the signal cannot name the thread ([`DATA`]), which is found by its control block.
+//! - An inherited event cannot be given another period (the kernel changes the first thread's alone). So the
+//!   whole set runs with one period, drawn at random when it is made. With swapped contexts the clock is the
+//!   CPU's and not the thread's: what a single thread was sampled too seldom or too often evens out over the
+//!   process ([`Inherited::missing_ns`]).
+//! - A thread begins with an entire period, so threads that end within it would never be sampled. Where many
+//!   threads end early ([`Inherited::loses_short_threads`]) the process goes back to an event per thread, for
+//!   good.
 //! - A program that works in bursts may be in step with that one period. Where threads wait seldom ([`FEW_WAITS`])
 //!   the swaps save little, and each thread gets an event of its own, whose period is drawn anew all the time.
-//! - Threads that are older than the set (a process that was attached to, `pct_on` in the middle) keep an event each, and there is no set.
+//! - Threads that are older than the set (a process that was attached to, `pct_on` in the middle) keep an
+//!   event each, and there is no set.
 //!
-//! The events live by their mappings, one page each in one range; unmapping the range ends them in all threads. A fork's child has
-//! neither the mapping nor the events; an exec removes them. CPUs that come online later are not in the set: time there is seen by the
-//! tick only, as system time.
+//! The events live by their mappings, one page each in one range; unmapping the range ends them in all
+//! threads. A fork's child has neither the mapping nor the events; an exec removes them. CPUs that come
+//! online later are not in the set: time there is seen by the tick only, as system time.
+//!
+//! Where the kernel's calls are sampled, the events count time in the kernel too, and each has pages of
+//! records behind its first one ([`super::kernel_records`]), of all threads that ran on its processor. Such
+//! pages stay where they are when the set ends, as zeros: a handler of another thread may be reading them.
 //!
 //! Signal safety: [`Inherited::is_on`] and what it guards are loads; the rest are system calls.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use super::{perf, period};
-use crate::sys::text::{parse_number, split_once};
-use crate::sys::{self, Errno};
+use super::kernel_records::Records;
+use crate::sys;
 
-/// What the signals of the set carry. No thread's events do: the upper half of theirs is a serial number, which is never 0.
+/// What the signals of the set carry. No thread's events do: the upper half of theirs is a serial number,
+/// which is never 0.
 pub const DATA: u64 = 1;
 
-/// More CPUs than this and each thread keeps its own event: all threads would have so many.
-const MOST_CPUS: usize = 512;
-const PAGE: usize = 4096;
+pub(super) const PAGE: usize = 4096;
+/// The part of [`Inherited::pages`] that says how many pages of records each event has.
+const MORE_PAGES: u64 = 0xfff;
 /// Births from one look to the next.
 const JUDGED_EVERY: u32 = 8;
 /// Deaths that say something about the program.
 const ENOUGH_DEATHS: u32 = 16;
-/// A dead thread loses half a period on average. If all threads together used less than so many periods for each that died, the loss
-/// is worth an event per thread.
+/// A dead thread loses half a period on average. If all threads together used less than so many periods for
+/// each that died, the loss is worth an event per thread.
 const PERIODS_A_DEATH: u64 = 32;
 
 /// Waits a CPU second. Below this number an event per thread costs less than 4 % (each switch between two threads
@@ -49,27 +57,27 @@ pub const MANY_WAITS: u64 = 20_000;
 /// CPU ns that tell how often threads wait.
 const WAITS_JUDGED_NS: u64 = 100_000_000;
 
-/// The set of a process. All zeros is none.
+/// The set of a process. All zeros: there is no set.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Inherited {
-    /// Address of the first mapping, 0 = there is no set.
-    pages: AtomicU64,
-    count: AtomicU32,
+    /// Address of the first mapping, 0 = there is no set; in its low bits how many pages of records each event has.
+    pub(super) pages: AtomicU64,
+    pub(super) count: AtomicU32,
     /// 1: it was tried, or there is a reason not to.
     decided: AtomicU32,
     /// Period of all events, and what a sample stands for.
-    period_ns: AtomicU64,
-    share: AtomicU64,
+    pub(super) period_ns: AtomicU64,
+    pub(super) share: AtomicU64,
     /// CPU ns of the process when the set was made, and what the samples of all threads stand for since.
-    began_cpu_ns: AtomicU64,
-    accounted_ns: AtomicU64,
+    pub(super) began_cpu_ns: AtomicU64,
+    pub(super) accounted_ns: AtomicU64,
     /// Threads that ended since.
-    deaths: AtomicU32,
+    pub(super) deaths: AtomicU32,
     /// Births up to which it was looked at whether threads end early.
-    judged: AtomicU32,
+    pub(super) judged: AtomicU32,
     /// Why the kernel refused the set, 0 = it did not.
-    errno: AtomicU32,
+    pub(super) errno: AtomicU32,
     /// CPU ns and waits of the process when it was last looked how often threads wait.
     looked_cpu_ns: AtomicU64,
     looked_waits: AtomicU64,
@@ -83,7 +91,28 @@ impl Inherited {
         self.pages.load(Ordering::Relaxed) != 0
     }
 
-    /// The same, for a thread that has just said that it lives: either it sees that the set has ended, or who ended it sees the thread.
+    /// Whether its events count time in the kernel too.
+    #[inline(always)]
+    #[must_use]
+    pub fn sees_kernel(&self) -> bool {
+        self.pages.load(Ordering::Relaxed) & MORE_PAGES != 0
+    }
+
+    /// The records of the event with this number, of all threads. Events are in the order of their processors.
+    #[must_use]
+    pub fn records(&self, number: u32) -> Option<Records<'_>> {
+        let pages = self.pages.load(Ordering::Acquire);
+        let words = (1 + (pages & MORE_PAGES) as usize) * PAGE / 8;
+        if pages & MORE_PAGES == 0 || number >= self.count.load(Ordering::Relaxed) {
+            return None;
+        }
+        let start = (pages & !MORE_PAGES) as usize + number as usize * words * 8;
+        // SAFETY: one event's part of the range that `make` mapped, which stays mapped for good.
+        Records::new(unsafe { core::slice::from_raw_parts(start as *const AtomicU64, words) })
+    }
+
+    /// The same, for a thread that has just said that it lives: either it sees that the set has ended, or who
+    /// ended it sees the thread.
     #[must_use]
     pub fn is_on_for_newcomer(&self) -> bool {
         fence(Ordering::SeqCst);
@@ -101,56 +130,15 @@ impl Inherited {
         self.decided.store(0, Ordering::Relaxed);
     }
 
-    /// What a report says of it: the number of events, and why there are none (an error number, 0 = no kernel's refusal).
+    /// What a report says of it: the number of events, and why there are none (an error number, 0 = no
+    /// kernel's refusal).
     #[must_use]
     pub fn facts(&self) -> (u64, u64) {
         (u64::from(self.count.load(Ordering::Relaxed)), u64::from(self.errno.load(Ordering::Relaxed)))
     }
 
-    /// Makes the set. The caller is the process's only thread and has no perf event of its own.
-    ///
-    /// # Errors
-    /// The kernel's refusal; then there is no event.
-    pub fn make(&self, nominal_ns: u64) -> sys::Result<()> {
-        let made = self.try_make(nominal_ns);
-        self.errno.store(made.map_or_else(|e| e.0 as u32, |()| 0), Ordering::Relaxed);
-        made
-    }
-
-    fn try_make(&self, nominal_ns: u64) -> sys::Result<()> {
-        let mut buffer = [0u8; 512];
-        let path = sys::c(c"/sys/devices/system/cpu/online");
-        let online = sys::read_file(path, &mut buffer)?;
-        let count = cpus(online).count();
-        if count == 0 || count > MOST_CPUS {
-            return Err(Errno(7));
-        }
-        let drawn = period::draw(nominal_ns);
-        let pages = sys::reserve(count * PAGE)? as usize;
-        self.period_ns.store(drawn, Ordering::Relaxed);
-        self.share.store(period::share(drawn, nominal_ns), Ordering::Relaxed);
-        self.deaths.store(0, Ordering::Relaxed);
-        self.judged.store(0, Ordering::Relaxed);
-        self.accounted_ns.store(0, Ordering::Relaxed);
-        self.began_cpu_ns.store(sys::clock_ns(sys::CLOCK_PROCESS_CPU), Ordering::Relaxed);
-        let _ = self.waits_a_second();
-        let attr = perf::inherited_attr(drawn, DATA);
-        for (i, cpu) in cpus(online).enumerate() {
-            let mapped = sys::perf_event_open(&attr, 0, Some(cpu))
-                // SAFETY: a page of the range that was reserved above.
-                .and_then(|fd| unsafe { sys::map_shared_at(&fd, pages + i * PAGE, PAGE, sys::PROT_READ) });
-            if let Err(e) = mapped {
-                // SAFETY: the range is ours, and nobody knows it yet.
-                unsafe { sys::unmap(pages as *mut u8, count * PAGE) };
-                return Err(e);
-            }
-        }
-        self.count.store(count as u32, Ordering::Relaxed);
-        self.pages.store(pages as u64, Ordering::SeqCst);
-        Ok(())
-    }
-
-    /// Ends the events of all threads. True if there was a set: who ended it gives the threads other clocks, if they are to have any.
+    /// Ends the events of all threads. True if there was a set: who ended it gives the threads other clocks,
+    /// if they are to have any.
     pub fn end(&self) -> bool {
         let pages = self.pages.swap(0, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -158,8 +146,15 @@ impl Inherited {
             return false;
         }
         let count = self.count.swap(0, Ordering::Relaxed) as usize;
-        // SAFETY: the range that `make` mapped, taken out by the swap: it is unmapped once.
-        unsafe { sys::unmap(pages as *mut u8, count * PAGE) };
+        let (start, more) = (pages & !MORE_PAGES, (pages & MORE_PAGES) as usize);
+        let bytes = count * (1 + more) * PAGE;
+        // SAFETY: the range that `make` mapped, taken out by the swap: it goes once. Records are never read
+        // as anything but words.
+        unsafe {
+            if more == 0 || sys::map_memory_over(start as *mut u8, bytes).is_err() {
+                sys::unmap(start as *mut u8, bytes);
+            }
+        }
         true
     }
 
@@ -215,7 +210,8 @@ impl Inherited {
         u64::try_from(u128::from(waited) * 1_000_000_000 / u128::from(used.max(1))).ok()
     }
 
-    /// Whether so many threads ended so early that the set loses much of their time. `unseen`: dead threads that were not said to be.
+    /// Whether so many threads ended so early that the set loses much of their time. `unseen`: dead threads
+    /// that were not said to be.
     #[must_use]
     pub fn loses_short_threads(&self, unseen: u32) -> bool {
         let deaths = self.deaths.load(Ordering::Relaxed).saturating_add(unseen);
@@ -228,34 +224,9 @@ impl Inherited {
     }
 }
 
-/// The numbers of a list such as `0-3,8,10-11`; what is no number ends it.
-fn cpus(list: &[u8]) -> impl Iterator<Item = u32> + '_ {
-    let list = list.trim_ascii();
-    list.split(|b| *b == b',')
-        .map_while(|item| {
-            let (first, last) = split_once(item, b'-');
-            let first = u32::try_from(parse_number(first)?).ok()?;
-            let last = last.map_or(Some(first), |last| u32::try_from(parse_number(last)?).ok())?;
-            Some(first..=last.min(first.saturating_add(1 << 16)))
-        })
-        .flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_of_cpus_are_read() {
-        let read = |list: &str| cpus(list.as_bytes()).collect::<Vec<_>>();
-        assert_eq!(read("0\n"), [0]);
-        assert_eq!(read("0-3\n"), [0, 1, 2, 3]);
-        assert_eq!(read("0,2-3,7\n"), [0, 2, 3, 7]);
-        assert!(read("").is_empty());
-        assert!(read("x-4").is_empty());
-        assert_eq!(read("1,x"), [1]);
-        assert!(read("0-4294967295").len() <= (1 << 16) + 1);
-    }
 
     #[test]
     fn a_few_deaths_say_nothing_and_many_early_ones_do() {
@@ -271,22 +242,5 @@ mod tests {
         let end = sys::clock_ns(sys::CLOCK_PROCESS_CPU) + 1_000_000;
         while sys::clock_ns(sys::CLOCK_PROCESS_CPU) < end {}
         assert!(!set.loses_short_threads(ENOUGH_DEATHS));
-    }
-
-    #[test]
-    fn ending_twice_ends_once() {
-        // SAFETY: all zeros is no set.
-        let set: Inherited = unsafe { core::mem::zeroed() };
-        assert!(!set.end());
-        // Where the kernel refuses the events there is nothing more to see.
-        if set.make(1_000_000_000).is_ok() {
-            assert!(set.is_on());
-            assert!(set.facts().0 > 0);
-            assert!(set.end());
-            assert!(!set.is_on());
-            assert!(!set.end());
-        } else {
-            assert_ne!(set.facts().1, 0);
-        }
     }
 }

@@ -1,7 +1,8 @@
 //! setitimer, the founding notes' way: one timer for the process, tick-bound, unfair between threads.
 //!
-//! ITIMER_PROF and its kin survive exec while handlers do not: whoever leaves them armed kills the next program. So they
-//! are stopped before every exec that passes through us, and this clock is never chosen by itself.
+//! ITIMER_PROF and its kin survive exec while handlers do not: whoever leaves them armed kills the next
+//! program. So they are stopped before every exec that passes through us, and this clock is never chosen by
+//! itself.
 
 use crate::sys;
 use pct_format::Clock;
@@ -24,7 +25,7 @@ pub const fn which(clock: Clock) -> Option<(i32, i32)> {
 pub fn arm(clock: Clock, period_ns: u64) -> sys::Result<()> {
     let Some((which, _)) = which(clock) else { return Err(sys::Errno::EINVAL) };
     let period_us = (period_ns / 1000).max(1);
-    sys::setitimer(which, 1 + super::random(period_us), period_us)
+    sys::setitimer(which, 1 + sys::random(period_us), period_us)
 }
 
 /// Stops it.

@@ -1,15 +1,18 @@
 //! The period of a perf clock: drawn anew every few samples, so that no program stays in step with the clock.
 //!
-//! A program that works in bursts of about one period would be sampled at the same place of each burst. Three ways were compared on
-//! bursts that are in step on purpose (`cargo bench -p pct-preload -- phase`) and in a simulation of them:
+//! A program that works in bursts of about one period would be sampled at the same place of each burst. Three
+//! ways were compared on bursts that are in step on purpose (`cargo bench -p pct-preload -- phase`) and in a
+//! simulation of them:
 //!
-//! - a period within 10 % of the nominal, held for an eighth of a second: some settings are off by more than four standard deviations;
+//! - a period within 10 % of the nominal, held for an eighth of a second: some settings are off by more than
+//!   four standard deviations;
 //! - a new draw within 10 % at each sample: worse, since the clock drifts away from the program too slowly;
 //! - a draw within 30 %, held for 16 samples: none is off beyond chance, and one new event in 16 samples costs little.
 //!
-//! With so wide a range a sample stands for more or less than the nominal period, which is the unit of weight. So the weight of a
-//! sample is its period in units, rounded up or down at random. What rounding leaves is paid back to the next samples, a little at a
-//! time: all at once would put the samples back on a regular grid.
+//! With so wide a range a sample stands for more or less than the nominal period, which is the unit of
+//! weight. So the weight of a sample is its period in units, rounded up or down at random. What rounding
+//! leaves is paid back to the next samples, a little at a time: all at once would put the samples back on a
+//! regular grid.
 //!
 //! Signal safety: arithmetic on the thread's own words.
 
@@ -32,7 +35,7 @@ const PAID_BACK: i64 = 16;
 #[must_use]
 pub fn draw(nominal_ns: u64) -> u64 {
     let least = nominal_ns * (100 - SPREAD_PERCENT) / 100;
-    least + super::random(nominal_ns * 2 * SPREAD_PERCENT / 100 + 1)
+    least + crate::sys::random(nominal_ns * 2 * SPREAD_PERCENT / 100 + 1)
 }
 
 /// Samples until the next draw.
@@ -104,8 +107,8 @@ mod tests {
         }
     }
 
-    /// Bursts of `steps` ns with a share of a quarter each, sampled by the clock as it is: how many standard deviations of the ideal
-    /// sampler the quarter's share is off.
+    /// Bursts of `steps` ns with a share of a quarter each, sampled by the clock as it is: how many standard
+    /// deviations of the ideal sampler the quarter's share is off.
     fn off(steps: u64, seed: u64) -> f64 {
         let ring = thread(seed);
         let (mut at, mut total, mut quarter) = (seed % NOMINAL, 0u64, 0u64);
@@ -128,7 +131,8 @@ mod tests {
         for steps in listed.into_iter().chain((0..40).map(|i| 300_000 + i * 97_003)) {
             for seed in 1..4u64 {
                 let off = off(steps, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-                // Of 144 draws of an ideal sampler one in a hundred runs is beyond 4: the model's tail is a little longer.
+                // Of 144 draws of an ideal sampler one in a hundred runs is beyond 4: the model's tail is a
+                // little longer.
                 assert!(off < 5.5, "bursts of {steps} ns: {off:.1} standard deviations");
             }
         }

@@ -142,8 +142,8 @@ fn linked_programs_are_sampled_by_call_and_by_environment() {
     }
 }
 
-/// A pool that is cut out of one large block, so its first block has the address of malloc's. Two functions take blocks from it; one
-/// gives them back. The truth is printed: bytes kept, bytes in all.
+/// A pool that is cut out of one large block, so its first block has the address of malloc's. Two functions
+/// take blocks from it; one gives them back. The truth is printed: bytes kept, bytes in all.
 const POOL: &str = r#"
 #include <pct.h>
 #include <stdio.h>

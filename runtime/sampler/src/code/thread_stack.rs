@@ -1,0 +1,188 @@
+//! What a thread's ring keeps for stacks: where its stack is, and the memory in which handlers write frames.
+//!
+//! Signal safety: loads and stores; system calls when memory is needed for the first time.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use pct_unwind::Extent;
+
+use crate::code::scratch::Scratch;
+use crate::sys::{self, arch};
+
+/// Words before a thread's own frames, for those that the kernel's calls take.
+pub(crate) const FRONT: usize = CHAIN + 4;
+/// Addresses that the kernel tells of its calls: 127 unless somebody changed that.
+const CHAIN: usize = 128;
+
+/// What a thread's ring keeps for stacks. All zeros: nothing known yet.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ThreadStack {
+    /// Lowest address of the thread's stack, and the one behind its highest; 0 = not known.
+    pub(super) lo: AtomicU64,
+    pub(super) hi: AtomicU64,
+    /// Bytes below the highest address that nothing but this thread's stack is in, 0 = not known.
+    pub(super) sure: AtomicU64,
+    /// Buffer of frame words, 0 = none yet.
+    buffer: AtomicU64,
+    room: AtomicU64,
+    /// [`Scratch`] for weaving, 0 = none yet, and the depth that it is made for.
+    scratch: AtomicU64,
+    scratch_depth: AtomicU64,
+}
+
+impl ThreadStack {
+    pub(super) fn extent(&self) -> Extent {
+        // Acquire: the end comes with its start.
+        let hi = self.hi.load(Ordering::Acquire);
+        let lo = self.lo.load(Ordering::Relaxed);
+        let sure = hi.saturating_sub(self.sure.load(Ordering::Relaxed)).max(lo);
+        Extent { lo, hi, sure }
+    }
+
+    /// The C library made the calling thread, which is at its beginning, with a stack of this many bytes,
+    /// guard pages not counted.
+    ///
+    /// All C libraries have the thread's control block above the upper end of the stack, some of them within
+    /// the bytes that were asked for. So half of them, below the block, are the stack's if the thread stands
+    /// close to the block now; a block in memory of its own (musl, where a caller's stack is too small for
+    /// it) is not close, or what lies between is in use as well.
+    pub fn created_with(&self, bytes: u64) {
+        let here = 0u8;
+        let stack_pointer = core::ptr::from_ref(&here).expose_provenance() as u64;
+        let close =
+            arch::thread_base().checked_sub(stack_pointer).is_some_and(|between| between <= bytes / 4);
+        self.sure.store(if close { bytes / 2 } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// Another thread has the ring now. The buffer stays.
+    pub fn forget(&self) {
+        self.sure.store(0, Ordering::Relaxed);
+        self.hi.store(0, Ordering::Relaxed);
+        self.lo.store(0, Ordering::Relaxed);
+    }
+
+    /// The buffer: [`room`] for `depth` frames. The caller holds the ring's busy flag.
+    #[inline(always)]
+    #[expect(clippy::mut_from_ref, reason = "the busy flag makes the handler the only user of the mapping")]
+    ///
+    /// # Errors
+    /// The kernel gives no memory; EPERM where it may not be asked.
+    pub(super) fn buffer(&self, depth: u32, may_call: bool) -> sys::Result<&mut [u64]> {
+        let mut at = self.buffer.load(Ordering::Relaxed);
+        let room = room(depth);
+        if at == 0 || self.room.load(Ordering::Relaxed) < room as u64 {
+            at = self.new_buffer(room, may_call)?;
+        }
+        // SAFETY: our own mapping, of `room` words, that stays as long as anybody is in the session; the
+        // busy flag keeps others away.
+        Ok(unsafe { core::slice::from_raw_parts_mut(at as *mut u64, room) })
+    }
+
+    /// What weaving needs. The caller holds the ring's busy flag.
+    pub(super) fn scratch(&self, depth: u32, may_call: bool) -> Option<Scratch<'_>> {
+        let mut at = self.scratch.load(Ordering::Relaxed);
+        if at == 0 || self.scratch_depth.load(Ordering::Relaxed) < u64::from(depth) {
+            if !may_call {
+                return None;
+            }
+            at = sys::map_memory(Scratch::bytes(depth)).ok()? as u64;
+            self.scratch.store(at, Ordering::Relaxed);
+            self.scratch_depth.store(u64::from(depth), Ordering::Relaxed);
+        }
+        // SAFETY: our own mapping, for at least this depth (the depth never shrinks within a session), which
+        // stays as long as anybody is in the session; the busy flag keeps others away.
+        Some(unsafe { Scratch::new(at as *mut u8, depth) })
+    }
+
+    /// Unmaps the buffers. Nobody is in the session any more.
+    pub fn unmap(&self) {
+        let at = self.scratch.swap(0, Ordering::Relaxed);
+        if at != 0 {
+            let depth = self.scratch_depth.load(Ordering::Relaxed) as u32;
+            // SAFETY: made by `scratch` for this depth; nobody uses it any more.
+            unsafe { sys::unmap(at as *mut u8, Scratch::bytes(depth)) };
+        }
+        let at = self.buffer.swap(0, Ordering::Relaxed);
+        if at != 0 {
+            // SAFETY: made by `new_buffer` with this length; nobody uses it any more.
+            unsafe { sys::unmap(at as *mut u8, self.room.load(Ordering::Relaxed) as usize * 8) };
+        }
+    }
+
+    #[cold]
+    fn new_buffer(&self, room: usize, may_call: bool) -> sys::Result<u64> {
+        if !may_call {
+            return Err(sys::Errno::EPERM);
+        }
+        let at = sys::map_memory(room * 8)? as u64;
+        self.buffer.store(at, Ordering::Relaxed);
+        self.room.store(room as u64, Ordering::Relaxed);
+        Ok(at)
+    }
+}
+
+/// Words of a thread's buffer: what stands before its own frames, these, a cut mark, and addresses of the
+/// kernel as they come.
+const fn room(depth: u32) -> usize {
+    FRONT + depth as usize + 1 + CHAIN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unknown() -> ThreadStack {
+        // SAFETY: all zeros is a stack of which nothing is known.
+        unsafe { core::mem::zeroed() }
+    }
+
+    #[test]
+    fn an_unknown_stack_is_empty_and_a_known_one_is_sure_of_its_upper_part() {
+        let stack = unknown();
+        assert_eq!(stack.extent(), Extent { lo: 0, hi: 0, sure: 0 });
+        stack.lo.store(0x1000, Ordering::Relaxed);
+        stack.hi.store(0x9000, Ordering::Relaxed);
+        assert_eq!(stack.extent(), Extent { lo: 0x1000, hi: 0x9000, sure: 0x9000 });
+        stack.sure.store(0x3000, Ordering::Relaxed);
+        assert_eq!(stack.extent().sure, 0x6000);
+        // Never more than there is.
+        stack.sure.store(0x10000, Ordering::Relaxed);
+        assert_eq!(stack.extent().sure, 0x1000);
+        stack.forget();
+        assert_eq!(stack.extent(), Extent { lo: 0, hi: 0, sure: 0 });
+    }
+
+    #[test]
+    fn half_of_what_a_thread_was_made_with_is_sure_if_its_control_block_is_close() {
+        let sure = |bytes: u64| {
+            let stack = unknown();
+            stack.created_with(bytes);
+            stack.sure.load(Ordering::Relaxed)
+        };
+        // A thread of the C library: its control block is at the upper end of its stack.
+        let thread = std::thread::Builder::new().stack_size(1 << 20);
+        let thread = thread.spawn(move || (sure(1 << 20), sure(64))).expect("a thread");
+        assert_eq!(thread.join().expect("no panic"), (1 << 19, 0));
+    }
+
+    #[test]
+    fn a_buffer_is_made_once_for_a_depth_and_anew_for_a_larger_one() {
+        let stack = unknown();
+        assert!(stack.buffer(16, false).is_err(), "no system call is allowed");
+        let first = stack.buffer(16, true).map(|buffer| (buffer.as_ptr(), buffer.len())).expect("memory");
+        assert_eq!(first.1, room(16));
+        assert_eq!(stack.buffer(16, false).expect("it is there").as_ptr(), first.0);
+        assert_eq!(stack.buffer(8, false).expect("it is there").len(), room(8));
+        assert!(stack.buffer(17, false).is_err());
+        let larger = stack.buffer(1000, true).expect("memory");
+        larger.fill(7);
+        assert_eq!(larger.len(), room(1000));
+        assert!(stack.scratch(16, false).is_none());
+        assert_eq!(stack.scratch(16, true).expect("memory").placed.len(), 16);
+        assert_eq!(stack.scratch(8, false).expect("it is there").placed.len(), 8);
+        assert!(stack.scratch(17, false).is_none());
+        stack.unmap();
+        assert!(stack.buffer(8, false).is_err() && stack.scratch(8, false).is_none());
+    }
+}

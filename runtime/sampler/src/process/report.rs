@@ -1,0 +1,11 @@
+//! What the run's folder is told: causes for which a process is not sampled, or not whole.
+
+use crate::process::{session, status};
+
+/// Reports a cause to the run's folder: `pct run` prints it.
+pub fn report(cause: &[u8]) {
+    let seed = session::seed();
+    if !seed.out_is_template {
+        status::report(seed.places(), cause);
+    }
+}

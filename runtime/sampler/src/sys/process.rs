@@ -1,0 +1,160 @@
+//! What the kernel says of this process, its threads and the machine.
+
+use super::{Errno, call, check, nr, text};
+
+/// Process id as the process sees itself.
+#[must_use]
+pub fn getpid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call(nr::GETPID, [0; 6]) as u32 }
+}
+
+/// Parent's process id.
+#[must_use]
+pub fn getppid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call(nr::GETPPID, [0; 6]) as u32 }
+}
+
+/// Thread id.
+#[must_use]
+pub fn gettid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call(nr::GETTID, [0; 6]) as u32 }
+}
+
+/// Real and effective user id.
+#[must_use]
+pub fn user_ids() -> (u32, u32) {
+    // SAFETY: no arguments.
+    unsafe { (call(nr::GETUID, [0; 6]) as u32, call(nr::GETEUID, [0; 6]) as u32) }
+}
+
+/// Lets another thread run.
+pub fn sched_yield() {
+    // SAFETY: no arguments.
+    unsafe { call(nr::SCHED_YIELD, [0; 6]) };
+}
+
+/// Whether a thread of process `pid` lives. A zombie leader counts as living.
+#[must_use]
+pub fn thread_lives(pid: u32, tid: u32) -> bool {
+    // SAFETY: signal 0 is only a check.
+    check(unsafe { call(nr::TGKILL, [pid as usize, tid as usize, 0, 0, 0, 0]) }) != Err(Errno::ESRCH)
+}
+
+/// Whether the process runs with fixed addresses, as debuggers start the programs that they run.
+///
+/// Where addresses are random, this library is in the uppermost 4 GiB by a chance of 1 in 256: elsewhere nobody is
+/// asked.
+#[must_use]
+pub fn addresses_are_fixed() -> bool {
+    let here = addresses_are_fixed as *const () as u64;
+    if cfg!(target_arch = "x86_64") && here >> 40 >= 0x70 && here >> 32 != 0x7fff {
+        return false;
+    }
+    const ONLY_READ: usize = 0xffff_ffff;
+    const ADDR_NO_RANDOMIZE: isize = 0x0004_0000;
+    // SAFETY: this value changes nothing.
+    let personality = unsafe { call(nr::PERSONALITY, [ONLY_READ, 0, 0, 0, 0, 0]) };
+    personality >= 0 && personality & ADDR_NO_RANDOMIZE != 0
+}
+
+/// Of the process.
+pub const RUSAGE_SELF: i32 = 0;
+/// Of the children that the process has waited for, and of theirs.
+pub const RUSAGE_CHILDREN: i32 = -1;
+/// Of the calling thread.
+pub const RUSAGE_THREAD: i32 = 1;
+
+/// User and system CPU ns.
+#[must_use]
+pub fn rusage_ns(who: i32) -> (u64, u64) {
+    let mut usage = [0u64; 18];
+    // SAFETY: `usage` has the 144 bytes of struct rusage.
+    let r = unsafe { call(nr::GETRUSAGE, [who as isize as usize, usage.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    if r < 0 {
+        return (0, 0);
+    }
+    let ns = |i: usize| usage[i] * 1_000_000_000 + usage[i + 1] * 1000;
+    (ns(0), ns(2))
+}
+
+/// How often threads of this process, also those that have ended, gave up their CPU to wait.
+#[must_use]
+pub fn waits() -> u64 {
+    let mut usage = [0u64; 18];
+    // SAFETY: `usage` has the 144 bytes of struct rusage.
+    unsafe { call(nr::GETRUSAGE, [RUSAGE_SELF as usize, usage.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    // ru_nvcsw
+    usage[16]
+}
+
+/// Soft limit of a resource; `u64::MAX` = none.
+#[must_use]
+pub fn soft_limit(resource: i32) -> u64 {
+    let mut limit = [u64::MAX; 2];
+    // SAFETY: `limit` has the 16 bytes of struct rlimit64; no new limit is given.
+    unsafe { call(nr::PRLIMIT64, [0, resource as usize, 0, limit.as_mut_ptr() as usize, 0, 0]) };
+    limit[0]
+}
+
+/// Size of files.
+pub const RLIMIT_FSIZE: i32 = 1;
+/// Size of the address space.
+pub const RLIMIT_AS: i32 = 9;
+
+/// The host's name in `buffer`.
+pub fn host_name(buffer: &mut [u8; 65]) -> &[u8] {
+    let mut names = [0u8; 390];
+    // SAFETY: `names` has the six 65-byte fields of struct new_utsname.
+    unsafe { call(nr::UNAME, [names.as_mut_ptr() as usize, 0, 0, 0, 0, 0]) };
+    for (to, from) in buffer.iter_mut().zip(names.iter().skip(65)) {
+        *to = *from;
+    }
+    let len = buffer.iter().position(|b| *b == 0).unwrap_or(65);
+    buffer.get(..len).unwrap_or(&[])
+}
+
+/// The kernel's version; 0, 0 if it does not say.
+#[must_use]
+pub fn kernel_version() -> (u64, u64) {
+    let mut names = [0u8; 390];
+    // SAFETY: `names` has the six 65-byte fields of struct new_utsname.
+    unsafe { call(nr::UNAME, [names.as_mut_ptr() as usize, 0, 0, 0, 0, 0]) };
+    version(names.get(2 * 65..3 * 65).unwrap_or(&[]))
+}
+
+/// `6.1.0-13-amd64`: 6 and 1.
+fn version(release: &[u8]) -> (u64, u64) {
+    let mut parts = release.split(|b| !b.is_ascii_digit()).map(text::parse_number);
+    match (parts.next().flatten(), parts.next().flatten()) {
+        (Some(major), Some(minor)) => (major, minor),
+        _ => (0, 0),
+    }
+}
+
+/// Base address of the thread's control block by system call, where there is no instruction for it.
+#[cfg(target_arch = "x86_64")]
+#[must_use]
+pub fn fs_base() -> u64 {
+    let mut base = 0u64;
+    // SAFETY: ARCH_GET_FS writes one word.
+    unsafe { call(nr::ARCH_PRCTL, [0x1003, (&raw mut base) as usize, 0, 0, 0, 0]) };
+    base
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read() {
+        assert_eq!(version(b"6.1.0-13-amd64\0\0"), (6, 1));
+        assert_eq!(version(b"5.19+\0"), (5, 19));
+        assert_eq!(version(b"6.18.44-fc-v595"), (6, 18));
+        assert_eq!(version(b"linux"), (0, 0));
+        assert_eq!(version(b""), (0, 0));
+        assert!(kernel_version() > (2, 6), "{:?}", kernel_version());
+    }
+}
