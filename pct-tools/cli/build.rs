@@ -1,13 +1,14 @@
-//! Builds libpct.so and libpct-alloc.so and hands them to the compiler, so that `pct` carries its libraries inside.
+//! Builds libpct.so, libpct-alloc.so and libpct-waits.so and hands them to the compiler, so that `pct` carries its
+//! libraries inside.
 //!
 //! libpct-alloc.so is the same crate with the feature `alloc`: it also wraps the functions that allocate memory.
-//! A nested cargo builds the crate `pct-preload` with the profile `preload`, and `runlib.rs` includes the bytes.
-//! Its target folders lie in `runtime` in the target folder of the outer build. They are folders of their own, so
-//! that the two cargos cannot wait for each other. Every profile of the outer build shares them, so that the
-//! libraries are built once; another checkout that uses the same target folder does not, since cargo gives
-//! libraries of that kind the same name for both. Flags and wrappers of the outer build (clippy's,
-//! coverage's) are cleared: they are not meant for what runs inside other people's processes. In a checkout
-//! without that crate the library is empty and `pct run` says that it has none.
+//! libpct-waits.so has the feature `waits`: it wraps locks and what waits for other threads. A nested cargo builds the
+//! crate `pct-preload` with the profile `preload`, and `runlib.rs` includes the bytes. Its target folders lie in
+//! `runtime` in the target folder of the outer build. They are folders of their own, so that the two cargos cannot wait
+//! for each other. Every profile of the outer build shares them, so that the libraries are built once; another checkout
+//! that uses the same target folder does not, since cargo gives libraries of that kind the same name for both. Flags
+//! and wrappers of the outer build (clippy's, coverage's) are cleared: they are not meant for what runs inside other
+//! people's processes. In a checkout without that crate the library is empty and `pct run` says that it has none.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,7 @@ fn main() {
     for (features, name, variable) in [
         (None, "libpct.so", "PCT_LIBRARY_HASH"),
         (Some("alloc"), "libpct-alloc.so", "PCT_ALLOC_LIBRARY_HASH"),
+        (Some("waits"), "libpct-waits.so", "PCT_WAITS_LIBRARY_HASH"),
     ] {
         let library = if carried {
             let target = target_of(&out).join("runtime").join(features.unwrap_or("plain")).join(&checkout);

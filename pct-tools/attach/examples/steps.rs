@@ -1,6 +1,6 @@
-//! Where the time of an attach goes: `cargo run --release -p pct-attach --example steps -- PID LIBRARY [2|4] [ROUNDS]` attaches and
-//! detaches and prints, step by step, the microseconds since the thread was asked to stop (of the round with the median total).
-//! Runs of short steps are summed up.
+//! Where the time of an attach goes: `cargo run --release -p pct-attach --example steps -- PID LIBRARY [2|4]
+//! [ROUNDS]` attaches and detaches and prints, step by step, the microseconds since the thread was asked to
+//! stop (of the round with the median total). Runs of short steps are summed up.
 
 use pct_attach::blob::{Blob, by_blob};
 use pct_attach::facts;

@@ -1,48 +1,48 @@
-//! Method 4: the sampler as a shared object that we load ourselves into the target, by system calls alone.
+//! Method 4: pct loads the sampler into the target as a shared object, by system calls alone.
 //!
-//! No code of the target's runs, so any point is safe. The object must need nothing: no interpreter, no libraries, no thread
-//! storage, no symbols from elsewhere ([`Blob::parse`] checks). libpct.so is made so; it is the blob as it is.
+//! No code of the target runs, so any point is safe. The object must need nothing: no interpreter, no
+//! libraries, no thread storage, no symbols from elsewhere ([`Blob::parse`] checks that). libpct.so is built so
+//! that it can serve as the blob.
 //!
-//! Its segments are never writable and executable at once: mapped writable, filled through `/proc/PID/mem`, then protected.
+//! Its segments are never writable and executable at once: mapped writable, filled through `/proc/PID/mem`,
+//! then protected.
 
-use crate::entry::Held;
 use crate::facts::Target;
 use crate::image::{self, PctNote};
-use crate::inject::{self, Done, InjectError, Need, at_safe_point};
+use crate::inject::{self, Done, InjectError, Need, OWN_CALL, at_safe_point};
 use crate::memory::ProcessMemory;
 use crate::ptrace::borrow::Borrowed;
+use crate::ptrace::entry::HeldThread;
 use crate::ptrace::error::CallError;
 use object::elf::{self, Dyn64, FileHeader64, ProgramHeader64, Rela64, Sym64};
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, Rela as _, Sym as _};
 use object::{LittleEndian, ReadRef as _};
-use std::time::Duration;
 
-const CALL: Duration = Duration::from_secs(2);
 const PAGE: u64 = 4096;
-/// Octets of an ELF file's magic number.
+/// Length of an ELF file's magic number in octets.
 const MAGIC: usize = 4;
-/// No sampler is larger than this.
+/// Largest sampler that is loaded, in octets.
 const MOST: u64 = 16 << 20;
 const SYMBOL_OCTETS: u64 = size_of::<Sym64<LittleEndian>>() as u64;
 
 type Segment = ProgramHeader64<LittleEndian>;
 
-/// Why an object cannot be loaded by us.
+/// Why pct cannot load an object.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlobError {
-    /// It is not a 64-bit x86 shared object, or it is cut short.
+    /// The file is not a 64-bit x86 shared object, or it is cut short.
     #[error("not a whole 64-bit x86 ELF shared object ({0})")]
     NotElf(&'static str),
-    /// It needs something that only a real loader gives.
+    /// The object needs something that only a real loader provides.
     #[error("it needs {0}, which a bare target does not have")]
     Needs(&'static str),
-    /// It has no PCT note.
+    /// The object has no PCT note.
     #[error("it has no PCT note")]
     NoNote,
 }
 
-/// A loaded segment: addresses relative to the base.
+/// A loadable segment. Addresses are relative to the base.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     start: u64,
@@ -55,17 +55,17 @@ struct Load {
 pub struct Blob {
     image: Vec<u8>,
     loads: Vec<Load>,
-    /// (address, value relative to the base) of each relocation.
+    /// Relocations: address and value of each, relative to the base.
     relocations: Vec<(u64, u64)>,
-    /// The note with addresses relative to the object.
+    /// The note. Its addresses are relative to the object.
     note: PctNote,
 }
 
 impl Blob {
-    /// Checks an object and lays its image out.
+    /// Checks an object and builds its image.
     ///
     /// # Errors
-    /// What it needs that cannot be given, or where it is damaged.
+    /// When the object needs something that pct cannot provide, or is damaged.
     pub fn parse(bytes: &[u8]) -> Result<Blob, BlobError> {
         let not_elf = |_| BlobError::NotElf("header");
         let header = FileHeader64::<LittleEndian>::parse(bytes).map_err(not_elf)?;
@@ -99,37 +99,38 @@ impl Blob {
         Ok(Blob { image, loads: loads.collect(), relocations, note })
     }
 
-    /// Octets of address space that it takes.
+    /// Size of the address space that the object occupies, in octets.
     pub fn span(&self) -> u64 {
         self.image.len() as u64
     }
 
-    /// The image as it must be at `base`.
+    /// The image as it must be when it is loaded at `base`.
     fn at(&self, base: u64) -> Vec<u8> {
         let mut image = self.image.clone();
         for (place, addend) in &self.relocations {
-            let place = *place as usize; // checked by `relocations`
+            let place = usize::try_from(*place).expect("`relocations` checked that it is in the image");
             image[place..place + 8].copy_from_slice(&base.wrapping_add(*addend).to_le_bytes());
         }
         image
     }
 
-    /// The entry points when it lies at `base`.
+    /// The entry points when the object is loaded at `base`.
     fn note_at(&self, base: u64) -> PctNote {
         let n = self.note;
         let at = |a: u64| a.wrapping_add(base);
         PctNote { abi: n.abi, on: at(n.on), off: at(n.off), stat: at(n.stat) }
     }
 
-    /// Maps and fills it in the target; its base. The first octets come last: should we be killed before, nobody takes what is
-    /// there for a sampler that can be called.
+    /// Maps the object in the target, fills it and returns its base. The first octets are written last: if pct is
+    /// killed before that, nobody mistakes the incomplete mapping for a sampler that can be called.
     fn place(&self, thread: &mut Borrowed<'_>, memory: &ProcessMemory) -> Result<u64, CallError> {
-        let rw = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-        let base = thread.checked("mmap", libc::SYS_mmap, [0, self.span(), rw, flags, u64::MAX, 0], CALL)?;
+        let rw = u64::from((libc::PROT_READ | libc::PROT_WRITE).cast_unsigned());
+        let flags = u64::from((libc::MAP_PRIVATE | libc::MAP_ANONYMOUS).cast_unsigned());
+        let base =
+            thread.checked("mmap", libc::SYS_mmap, [0, self.span(), rw, flags, u64::MAX, 0], OWN_CALL)?;
         let filled = self.fill(thread, memory, base);
         if filled.is_err() {
-            let _ = thread.system_call(libc::SYS_munmap, [base, self.span(), 0, 0, 0, 0], CALL);
+            let _ = thread.system_call(libc::SYS_munmap, [base, self.span(), 0, 0, 0, 0], OWN_CALL);
         }
         filled.map(|()| base)
     }
@@ -145,15 +146,15 @@ impl Blob {
                     .iter()
                     .filter(|(flag, _)| load.flags.contains(*flag))
                     .fold(0, |p, (_, bit)| p | *bit);
-            let args = [base + from, to - from, protection as u64, 0, 0, 0];
-            thread.checked("mprotect", libc::SYS_mprotect, args, CALL)?;
+            let args = [base + from, to - from, u64::from(protection.cast_unsigned()), 0, 0, 0];
+            thread.checked("mprotect", libc::SYS_mprotect, args, OWN_CALL)?;
         }
         memory.write(base, &image[..MAGIC])?;
         Ok(())
     }
 }
 
-/// An error of the crate that reads the file: a table or a segment that is not all there.
+/// Turns an error of the `object` crate into a [`BlobError`]: a table or a segment is incomplete.
 fn cut(_: object::read::Error) -> BlobError {
     BlobError::NotElf("cut short")
 }
@@ -181,8 +182,8 @@ fn lay_out(bytes: &[u8], loads: &[&Segment]) -> Result<Vec<u8>, BlobError> {
     Ok(image)
 }
 
-/// The relocations of the image, as places and values relative to the base: relative ones, and references to symbols of its
-/// own. Any other kind, or a need for a library, is refused.
+/// Reads the relocations of the image, as addresses and values relative to the base. It accepts relative
+/// relocations and references to the object's own symbols, and refuses all others and any library dependency.
 fn relocations(image: &[u8], (at, len): (u64, u64)) -> Result<Vec<(u64, u64)>, BlobError> {
     let le = LittleEndian;
     let cut = |()| BlobError::NotElf("dynamic section");
@@ -226,7 +227,7 @@ fn relocations(image: &[u8], (at, len): (u64, u64)) -> Result<Vec<(u64, u64)>, B
     Ok(found)
 }
 
-/// How many of these entries are in so many octets.
+/// How many entries of type `T` fit into this many octets.
 fn elements<T>(octets: u64) -> usize {
     usize::try_from(octets).unwrap_or(usize::MAX) / size_of::<T>()
 }
@@ -234,7 +235,7 @@ fn elements<T>(octets: u64) -> usize {
 /// Loads the blob and turns it on.
 ///
 /// # Errors
-/// When the target refuses the mappings or the sampler refuses to start; the mappings are taken back then.
+/// When the target refuses the mappings or the sampler refuses to start. The mappings are then removed.
 pub fn by_blob(
     target: &Target,
     memory: &ProcessMemory,
@@ -246,12 +247,12 @@ pub fn by_blob(
     Ok(Done { stopped, tries, note, children: false })
 }
 
-/// Loads the blob into a program that stands at its first instruction, turns it on, and lets the program go.
+/// Loads the blob into a program that stands at its first instruction, turns it on, and releases the program.
 ///
 /// # Errors
-/// As [`by_blob`]; the program runs on without the sampler.
+/// As [`by_blob`]. The program then runs without the sampler.
 pub fn at_entry(
-    held: Held,
+    held: HeldThread,
     target: &Target,
     memory: &ProcessMemory,
     blob: &Blob,
@@ -261,30 +262,30 @@ pub fn at_entry(
     let mut thread = Borrowed::adopt(held, memory, &planted.gadgets, &target.maps)?;
     let note = load(&mut thread, memory, blob, options);
     if matches!(note, Err(InjectError::Call(CallError::Timeout { .. }))) {
-        // cut off it would leave a sampler half on: it runs to its end, on what we mapped
+        // to cut the call off would leave a sampler half on, so it runs to its end in memory that pct mapped
         thread.let_run();
         planted.keep();
         return note;
     }
-    thread.unmap_scratch(CALL)?;
+    thread.unmap_scratch(OWN_CALL)?;
     thread.give_back()?;
     note
 }
 
-/// The steps in the borrowed thread. What was mapped is taken back when the sampler refuses.
+/// The steps in the borrowed thread. If the sampler refuses to start, its mappings are removed.
 fn load(
     thread: &mut Borrowed<'_>,
     memory: &ProcessMemory,
     blob: &Blob,
     options: &str,
 ) -> Result<PctNote, InjectError> {
-    thread.map_scratch(CALL)?;
+    thread.map_scratch(OWN_CALL)?;
     let base = blob.place(thread, memory)?;
     let note = blob.note_at(base);
     match inject::turn_on(thread, &note, options) {
-        // it said no, so nothing of the target leads to it; after anything else something may
+        // the sampler refused, so nothing in the target refers to it; after any other error something may
         Err(e @ (InjectError::On(_) | InjectError::Clock(_))) => {
-            let _ = thread.system_call(libc::SYS_munmap, [base, blob.span(), 0, 0, 0, 0], CALL);
+            let _ = thread.system_call(libc::SYS_munmap, [base, blob.span(), 0, 0, 0, 0], OWN_CALL);
             Err(e)
         }
         other => other.map(|()| note),

@@ -1,32 +1,35 @@
-//! Programs and processes that a target makes after the sampler was loaded into it (`--follow`, method 2): `PCT` and
-//! `LD_PRELOAD` in its environment for what it executes, a handler after fork for what it forks.
+//! Sampling of children after the sampler was loaded into a target (`--follow`, method 2). The programs that the
+//! target executes get `PCT` and `LD_PRELOAD` from its environment; the processes that it forks run a fork handler.
 //!
-//! Both are asked of the target's own C library, at a point where its allocator may be entered.
+//! The target's own C library sets up both, at a point where its allocator may be entered.
 
 use crate::facts::Target;
 use crate::image::Image;
 use crate::inject_error::{InjectError, text};
 use crate::memory::{Memory, ProcessMemory};
 use crate::ptrace::borrow::Borrowed;
+use crate::ptrace::call::c_int;
 use std::time::Duration;
 
 const CALL: Duration = Duration::from_secs(2);
-/// No environment has more variables, and no variable that we extend is longer.
-const MOST: u64 = 1 << 16;
+/// Most variables of an environment that are read, and the longest variable that pct extends, in octets.
+const MOST: u32 = 1 << 16;
 
-/// The value of a variable in the target's environment as it is now.
+/// The current value of a variable in the target's environment.
 pub fn variable(target: &Target, memory: &ProcessMemory, name: &str) -> Option<Vec<u8>> {
-    // a program may own `environ` itself (copy relocation): it stands first in the map
+    // a program may own `environ` itself (by copy relocation): its image comes first in the map
     let at = target.program.iter().chain(target.images.iter().map(|(_, image)| image));
     let at = at.filter_map(|image| image.symbol(memory, "environ")).next()?;
-    let vector = memory.word(at).ok()?;
-    (0..MOST).map_while(|i| memory.word(vector.checked_add(8 * i)?).ok().filter(|p| *p != 0)).find_map(|p| {
-        let string = memory.string(p, MOST as usize).ok()?;
-        Some(string.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec())
-    })
+    let vector = memory.read_word(at).ok()?;
+    (0..MOST)
+        .map_while(|i| memory.read_word(vector.checked_add(8 * u64::from(i))?).ok().filter(|p| *p != 0))
+        .find_map(|p| {
+            let string = memory.string(p, MOST as usize).ok()?;
+            Some(string.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec())
+        })
 }
 
-/// What LD_PRELOAD must be so that `library` is loaded and what was asked for before still is.
+/// The value that LD_PRELOAD needs to load `library` besides what it names already.
 pub fn preload(before: Option<&[u8]>, library: &str) -> String {
     let before = before.map(String::from_utf8_lossy).unwrap_or_default();
     if before.is_empty() || before.split([':', ' ']).any(|l| l == library) {
@@ -35,24 +38,24 @@ pub fn preload(before: Option<&[u8]>, library: &str) -> String {
     format!("{library}:{before}")
 }
 
-/// What LD_PRELOAD was before `library` was put into it; `None`: it was not set.
+/// The value of LD_PRELOAD without `library`. `None`: nothing else is in it.
 pub fn preload_without(now: &[u8], library: &str) -> Option<String> {
     let now = String::from_utf8_lossy(now);
     let rest: Vec<&str> = now.split([':', ' ']).filter(|l| !l.is_empty() && *l != library).collect();
     (!rest.is_empty()).then(|| rest.join(":"))
 }
 
-/// The environment of a target that has a sampler, as it is to be when that is off.
+/// The changes to a target's environment that undo what pct has set there.
 pub struct Environment {
     unsetenv: u64,
     setenv: Option<u64>,
-    /// LD_PRELOAD holds our library: what remains.
+    /// `None`: LD_PRELOAD does not name pct's library. Otherwise its value without that library.
     preload: Option<Option<String>>,
 }
 
 impl Environment {
-    /// `None`: we have set no variable in it, or it cannot be changed.
-    pub fn of(target: &Target, memory: &ProcessMemory) -> Option<Environment> {
+    /// Finds out what to undo. `None`: pct has set no variable in the environment, or it cannot be changed.
+    pub fn find_in(target: &Target, memory: &ProcessMemory) -> Option<Environment> {
         let by_name = |name| target.images.iter().find_map(|(_, i)| i.symbol(memory, name));
         variable(target, memory, "PCT")?;
         let library = target.images.iter().find(|(_, image)| image.pct_note(memory).is_some());
@@ -63,15 +66,15 @@ impl Environment {
         Some(Environment { unsetenv: by_name("unsetenv")?, setenv: by_name("setenv"), preload })
     }
 
-    /// Takes out what is ours.
+    /// Removes pct's variables and its part of LD_PRELOAD.
     pub(crate) fn set_back(&self, thread: &mut Borrowed<'_>) -> Result<(), InjectError> {
-        let name = thread.put(0, &text("PCT", "a name")?)?;
+        let name = thread.write_data(0, &text("PCT", "a name")?)?;
         thread.call(self.unsetenv, [name, 0, 0, 0, 0, 0], CALL)?;
         let Some(rest) = &self.preload else { return Ok(()) };
-        let name = thread.put(0, &text("LD_PRELOAD", "a name")?)?;
+        let name = thread.write_data(0, &text("LD_PRELOAD", "a name")?)?;
         match (rest, self.setenv) {
             (Some(rest), Some(setenv)) => {
-                let rest = thread.put(1024, &text(rest, "a value")?)?;
+                let rest = thread.write_data(1024, &text(rest, "a value")?)?;
                 thread.call(setenv, [name, rest, 1, 0, 0, 0], CALL)?;
             }
             (Some(_), None) => {}
@@ -81,7 +84,7 @@ impl Environment {
     }
 }
 
-/// The functions of the target that are needed.
+/// The target's functions that are needed.
 #[derive(Debug, Clone, Copy)]
 pub struct Functions {
     setenv: Option<u64>,
@@ -90,15 +93,16 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Looks them up.
-    pub fn of(target: &Target, memory: &ProcessMemory) -> Functions {
+    /// Finds the functions in the target's images.
+    pub fn find_in(target: &Target, memory: &ProcessMemory) -> Functions {
         let by_name = |name| target.images.iter().find_map(|(_, i)| i.symbol(memory, name));
         let atfork = by_name("__register_atfork").or_else(|| by_name("pthread_atfork"));
         Functions { setenv: by_name("setenv"), atfork }
     }
 }
 
-/// Arms what the target will make. `image` is the loaded library's. Says whether both could be done.
+/// Prepares the target so that its children are sampled. `image` is that of the loaded library. Returns whether
+/// both kinds of children will be.
 pub fn arm(
     thread: &mut Borrowed<'_>,
     memory: &ProcessMemory,
@@ -110,23 +114,23 @@ pub fn arm(
     match functions.setenv {
         Some(setenv) => {
             for (name, value) in [("PCT", options), ("LD_PRELOAD", library)] {
-                let name = thread.put(16 << 10, &text(name, "a name")?)?;
-                let value = thread.put(17 << 10, &text(value, "a value")?)?;
-                whole &= thread.call(setenv, [name, value, 1, 0, 0, 0], CALL)? as u32 == 0;
+                let name = thread.write_data(16 << 10, &text(name, "a name")?)?;
+                let value = thread.write_data(17 << 10, &text(value, "a value")?)?;
+                whole &= c_int(thread.call(setenv, [name, value, 1, 0, 0, 0], CALL)?) == 0;
             }
         }
         None => whole = false,
     }
     match (functions.atfork, image.symbol(memory, "pct_after_fork")) {
         (Some(register), Some(child)) => {
-            whole &= thread.call(register, [0, 0, child, 0, 0, 0], CALL)? as u32 == 0;
+            whole &= c_int(thread.call(register, [0, 0, child, 0, 0, 0], CALL)?) == 0;
         }
         _ => whole = false,
     }
     Ok(whole)
 }
 
-/// CPU nanoseconds, user and system, of a process and of the children that it waited for. `None`: it is gone.
+/// CPU time in nanoseconds, user and system, of a process and of the children it waited for. `None`: it is gone.
 pub fn used_with(pid: i32) -> Option<(u64, u64)> {
     let stat = procfs::process::Process::new(pid).and_then(|p| p.stat()).ok()?;
     let tick = 1_000_000_000 / procfs::ticks_per_second().max(1);
@@ -136,7 +140,7 @@ pub fn used_with(pid: i32) -> Option<(u64, u64)> {
     Some((ns(stat.utime, stat.cutime), ns(stat.stime, stat.cstime)))
 }
 
-/// The children of a process that live.
+/// The living children of a process.
 pub fn living_of(pid: i32) -> Vec<i32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let children = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
@@ -147,24 +151,25 @@ pub fn living_of(pid: i32) -> Vec<i32> {
     living
 }
 
-/// The processes that a target has made, as far as `/proc` tells.
+/// The processes that a target has made, as far as `/proc` shows them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Made {
-    /// Those that live.
+    /// The children that are alive.
     living: Vec<i32>,
-    /// CPU time of those that have ended and were waited for, in clock ticks.
+    /// CPU time in clock ticks of the children that ended and were waited for.
     ended_ticks: i64,
 }
 
 impl Made {
-    /// What `pid` has made so far.
+    /// Reads which processes `pid` has made so far.
     pub fn by(pid: i32) -> Made {
         let living = living_of(pid);
         let stat = procfs::process::Process::new(pid).and_then(|p| p.stat());
         Made { living, ended_ticks: stat.map_or(0, |s| s.cutime + s.cstime) }
     }
 
-    /// What came since `before`: how many of those that live, and CPU seconds of those that have ended; `None` when nothing did.
+    /// What changed since `before`: the number of new living children, and the CPU seconds of children that ended.
+    /// `None`: nothing changed.
     pub fn since(&self, before: &Made) -> Option<(usize, f64)> {
         let new = self.living.iter().filter(|pid| !before.living.contains(pid)).count();
         let ticks = (self.ended_ticks - before.ended_ticks).max(0);

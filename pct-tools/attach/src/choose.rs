@@ -1,4 +1,4 @@
-//! Which of the six methods to take: one pure function over plain [`Facts`].
+//! Chooses one of the six methods: a pure function of plain [`Facts`].
 //!
 //! | method | target | controller afterwards |
 //! |---|---|---|
@@ -9,12 +9,13 @@
 //! | 5 | anything traceable, nothing injected | stays |
 //! | 6 | as 5, following forks and execs | stays |
 
+use crate::loading::Loading;
 use std::fmt;
 
 /// One of the six ways to attach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Method {
-    /// 1: the library is mapped already.
+    /// 1: the library is already mapped.
     Mapped,
     /// 2: the target's own dlopen loads the library.
     Dlopen,
@@ -22,14 +23,14 @@ pub enum Method {
     Linked,
     /// 4: the position-independent blob.
     Blob,
-    /// 5: nothing is injected, the controller stays and samples from outside.
+    /// 5: nothing is injected. The controller stays and samples from outside.
     Outside,
     /// 6: as 5, following forks and execs.
     OutsideFollow,
 }
 
 impl Method {
-    /// All, in the order of their numbers.
+    /// All methods, in the order of their numbers.
     pub const ALL: [Method; 6] = [
         Method::Mapped,
         Method::Dlopen,
@@ -39,7 +40,7 @@ impl Method {
         Method::OutsideFollow,
     ];
 
-    /// 1 to 6.
+    /// The method's number, 1 to 6.
     pub fn number(self) -> u8 {
         match self {
             Method::Mapped => 1,
@@ -56,7 +57,7 @@ impl Method {
         Method::ALL.into_iter().find(|m| m.number() == n)
     }
 
-    /// What it does, in a word or two.
+    /// What the method does, in a word or two.
     pub fn name(self) -> &'static str {
         match self {
             Method::Mapped => "already mapped",
@@ -84,9 +85,9 @@ pub enum Class {
     Bits32,
     /// Another machine's program (under an emulator).
     Foreign,
-    /// No executable at all: a kernel thread, or a process that is ending.
+    /// No executable: a kernel thread, or a process that is ending.
     None,
-    /// There is one that we may not look at.
+    /// There is an executable, but pct may not read it.
     Hidden,
 }
 
@@ -108,39 +109,41 @@ pub enum Libc {
     Glibc,
     /// musl.
     Musl,
-    /// Another one.
+    /// Another C library.
     Other,
 }
 
 /// Everything about a target that the choice depends on. Read without stopping it; see `facts`.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// Process id as we see it.
+    /// Process id in pct's pid namespace.
     pub pid: i32,
     /// The name in `/proc/PID/comm`.
     pub name: String,
     /// The state letter of `/proc/PID/stat`.
     pub state: char,
-    /// Threads of the process.
+    /// Number of threads.
     pub threads: usize,
-    /// Who traces it already; 0: nobody.
+    /// Process id of the tracer; 0: nobody traces it.
     pub tracer: i32,
-    /// All of its real, effective and saved ids are ours.
+    /// All of its real, effective and saved ids are those of pct.
     pub same_user: bool,
-    /// Its memory files can be opened: the kernel's own word on whether we may trace it.
+    /// Its memory files can be opened. With that the kernel itself says that pct may trace it.
     pub may_trace: bool,
-    /// We hold CAP_SYS_PTRACE (over it).
+    /// pct has CAP_SYS_PTRACE (over it).
     pub capable: bool,
-    /// Yama's `ptrace_scope`, where there is one.
+    /// Yama's `ptrace_scope`. `None`: the kernel has no Yama.
     pub yama: Option<u8>,
-    /// It is a descendant of ours.
+    /// The target is a descendant of pct.
     pub descendant: bool,
-    /// It is this very process.
+    /// The target is pct itself.
     pub is_self: bool,
     /// The executable's kind.
     pub class: Class,
     /// How it is linked.
     pub link: Link,
+    /// What must still happen before the program's own code runs. `None`: it runs.
+    pub loading: Option<Loading>,
     /// A Go program.
     pub go: bool,
     /// seccomp mode: 0 none, 1 strict, 2 filter.
@@ -151,94 +154,112 @@ pub struct Facts {
     pub library_mapped: bool,
     /// The sampler's note was found in the program itself.
     pub library_linked: bool,
-    /// A `dlopen` that may be called (of the libc that is in use).
+    /// The C library in use has a `dlopen` that may be called.
     pub has_dlopen: bool,
-    /// The gadgets for a self-restoring call are in its text.
+    /// The program's text has the gadgets for a self-restoring call.
     pub has_gadgets: bool,
-    /// Same mount namespace and root as ours.
+    /// The target has the same mount namespace and root as pct.
     pub same_files: bool,
-    /// `/proc` is mounted in its root: the sampler inside reads there which code lies where.
+    /// `/proc` is mounted in the target's root. The injected sampler reads there which code lies where.
     pub has_proc: bool,
-    /// SIGPROF has a handler of the target's own.
+    /// The target has its own handler for SIGPROF.
     pub sigprof_caught: bool,
-    /// It has handlers for all the signals that the sampler could take for its clock (Go programs have).
+    /// The target handles all signals that the sampler could use for its clock (Go programs do).
     pub signals_taken: bool,
-    /// A good part of its CPU time is of threads that block the sampler's signal.
+    /// Threads that block the sampler's signal use a good part of the CPU time.
     pub signals_blocked: bool,
-    /// A shell: it passes an environment of its own to what it executes, not that which its C library has.
+    /// The program is a shell: what it executes gets the shell's own environment, not that of the C library.
     pub shell: bool,
 }
 
 /// What the user asked for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wish {
-    /// This method and no other.
+    /// Only this method.
     pub method: Option<Method>,
-    /// Children too.
+    /// Sample children too.
     pub follow: bool,
-    /// By the wall clock, which only a controller that stays can see.
+    /// Sample by the wall clock, which only a controller that stays can do.
     pub wall: bool,
 }
 
-/// What is to be done, and why not otherwise.
+/// The chosen method, and why not the others.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The method to take.
+    /// The chosen method.
     pub method: Method,
-    /// Each method with what speaks against it, `None` when it is possible.
+    /// Every method with what speaks against it. `None`: it is possible.
     pub verdicts: Vec<(Method, Option<String>)>,
 }
 
-/// Why a target cannot be attached to at all; the target was not touched.
+impl Plan {
+    /// The methods that are usually better for such a program, with what speaks against them. Empty if the first
+    /// choice was possible.
+    pub fn left_out(&self, facts: &Facts) -> Vec<(Method, &str)> {
+        let preferred = match facts.link {
+            Link::Dynamic(_) => &[Method::Dlopen, Method::Blob][..],
+            Link::Static | Link::StaticPie => &[Method::Blob],
+        };
+        let before = preferred.iter().take_while(|method| **method != self.method);
+        let injected = matches!(self.method, Method::Mapped | Method::Linked);
+        let against = |method: &Method| {
+            let (_, why) = self.verdicts.iter().find(|(m, _)| m == method)?;
+            Some((*method, why.as_deref()?))
+        };
+        before.filter(|_| !injected).filter_map(against).collect()
+    }
+}
+
+/// Why pct cannot attach to a target at all. The target was not touched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The process has ended and waits for its parent.
     #[error("process {0} is a zombie: it has ended already")]
     Zombie(i32),
-    /// A kernel thread, or no executable.
+    /// The process is a kernel thread or has no executable.
     #[error("process {0} has no program of its own (a kernel thread, or it is ending)")]
     NoProgram(i32),
-    /// The process is the one that asks.
+    /// The process is pct itself.
     #[error("process {0} is pct itself")]
     Oneself(i32),
-    /// Someone traces it already.
+    /// Another process traces it already.
     #[error(
         "process {pid} is traced by process {tracer} already: only one tracer can be there at a time; end it first"
     )]
     Traced {
-        /// The target.
+        /// The target's process id.
         pid: i32,
-        /// Its tracer.
+        /// The tracer's process id.
         tracer: i32,
     },
-    /// Yama forbids it.
+    /// Yama forbids to trace it.
     #[error("process {pid}: not allowed by /proc/sys/kernel/yama/ptrace_scope = {scope}: {help}")]
     Yama {
-        /// The target.
+        /// The target's process id.
         pid: i32,
-        /// The setting.
+        /// The value of `ptrace_scope`.
         scope: u8,
         /// What would help.
         help: &'static str,
     },
-    /// The kernel's permission check.
+    /// The kernel's permission check fails.
     #[error("process {pid}: not allowed: {why}")]
     NotAllowed {
-        /// The target.
+        /// The target's process id.
         pid: i32,
         /// Which check failed, and what would help.
         why: &'static str,
     },
-    /// A 32-bit or foreign program.
+    /// The program is a 32-bit or foreign one.
     #[error("process {0} is a 32-bit or foreign program: this build of pct samples 64-bit x86 programs only")]
     Foreign(i32),
-    /// The method that was asked for is not possible.
+    /// The requested method is not possible.
     #[error("process {pid}: {method} is not possible: {why}")]
     Method {
-        /// The target.
+        /// The target's process id.
         pid: i32,
-        /// What was asked for.
+        /// The requested method.
         method: Method,
         /// Why not.
         why: String,
@@ -248,7 +269,7 @@ pub enum Refusal {
 /// Chooses a method for a target. Pure: everything it knows is in `facts`.
 ///
 /// # Errors
-/// A [`Refusal`] when no method works, or not the one that was asked for.
+/// A [`Refusal`] when no method works, or the requested one does not.
 pub fn choose(facts: &Facts, wish: &Wish) -> Result<Plan, Refusal> {
     refuse(facts)?;
     let verdicts: Vec<(Method, Option<String>)> =
@@ -266,7 +287,7 @@ pub fn choose(facts: &Facts, wish: &Wish) -> Result<Plan, Refusal> {
     Ok(Plan { method, verdicts })
 }
 
-/// The table of refusals: what keeps every method away.
+/// The table of refusals: reasons that rule out every method.
 fn refuse(f: &Facts) -> Result<(), Refusal> {
     let pid = f.pid;
     if matches!(f.state, 'Z' | 'X') {
@@ -289,8 +310,8 @@ fn refuse(f: &Facts) -> Result<(), Refusal> {
     }
 }
 
-/// Why the kernel does not let us. Yama has its say when the files are opened: where they can be, it has allowed it (to a
-/// parent, or because the target named us by PR_SET_PTRACER).
+/// Why the kernel forbids to trace the target. Yama decides when the files are opened. If they can be opened, Yama
+/// has allowed it (to a parent, or because the target named pct by PR_SET_PTRACER).
 fn not_allowed(f: &Facts) -> Refusal {
     let yama = |scope, help| Refusal::Yama { pid: f.pid, scope, help };
     if f.class == Class::None && f.same_user {
@@ -331,7 +352,9 @@ fn against(method: Method, f: &Facts, wish: &Wish) -> Option<String> {
     }
     if injecting && f.seccomp != 0 {
         let mode = if f.seccomp == 1 { "strict mode" } else { "a filter" };
-        return Some(format!("it is under seccomp ({mode}), which may kill it for a system call of ours"));
+        return Some(format!(
+            "it is under seccomp ({mode}), which may kill it for a system call that pct makes in it"
+        ));
     }
     if injecting && f.signals_blocked {
         return Some("the threads that do its work block all signals, the sampler's too".into());
@@ -353,6 +376,9 @@ fn against(method: Method, f: &Facts, wish: &Wish) -> Option<String> {
         Method::Linked => no("the program is not linked with libpct.a"),
         Method::Dlopen if !dynamic => no("the program is static"),
         Method::Dlopen if f.go => no("a Go program's threads have no libc thread block"),
+        Method::Dlopen if f.loading.is_some() => {
+            f.loading.map(|what| format!("the program is still being loaded: {what}"))
+        }
         Method::Dlopen if !f.has_dlopen => no("its C library has no dlopen that may be called"),
         Method::Dlopen if f.library_mapped => no("libpct.so is mapped already: method 1 turns it on"),
         Method::Dlopen | Method::Blob if !f.has_gadgets => {
@@ -387,6 +413,7 @@ mod tests {
             is_self: false,
             class: Class::X86_64,
             link: Link::Dynamic(Libc::Glibc),
+            loading: None,
             go: false,
             seccomp: 0,
             shadow_stack: false,
@@ -450,7 +477,7 @@ mod tests {
         f.seccomp = 2;
         let plan = choose(&f, &Wish { follow: true, ..Wish::default() }).unwrap();
         assert_eq!(plan.method, Method::OutsideFollow);
-        // what injects itself into children is better; the blob does not
+        // method 2, which reaches children from inside, is better than method 6; the blob cannot reach them
         let mut f = facts();
         assert_eq!(choose(&f, &Wish { follow: true, ..Wish::default() }).unwrap().method, Method::Dlopen);
         f.shell = true;
@@ -507,7 +534,7 @@ mod tests {
             assert!(refusal.to_string().contains(&format!("ptrace_scope = {scope}")), "{refusal}");
         }
         assert!(matches!(yama(3, |f| f.capable = true), Err(Refusal::Yama { scope: 3, .. })));
-        // it is not yama that forbids these
+        // these are forbidden, but not by Yama
         for change in [
             |f: &mut Facts| f.descendant = true,
             |f: &mut Facts| f.capable = true,
@@ -516,7 +543,7 @@ mod tests {
             assert!(matches!(yama(1, change), Err(Refusal::NotAllowed { .. })));
         }
         assert!(matches!(yama(0, |_| {}), Err(Refusal::NotAllowed { .. })));
-        // the kernel allows it: a descendant, or the target named us
+        // the kernel allows it: the target is a descendant, or it named pct
         assert_eq!(chosen(|f| f.yama = Some(1)), Ok(Method::Dlopen));
         assert!(matches!(
             chosen(|f| {
@@ -528,7 +555,7 @@ mod tests {
         assert!(
             matches!(chosen(|f| f.may_trace = false), Err(Refusal::NotAllowed { why, .. }) if why.contains("dumpable"))
         );
-        // whose executable may not be looked at has one all the same
+        // a program whose executable pct may not read does have one
         let hidden = |f: &mut Facts| (f.may_trace, f.class) = (false, Class::Hidden);
         assert!(matches!(chosen(hidden), Err(Refusal::NotAllowed { why, .. }) if why.contains("dumpable")));
     }

@@ -1,9 +1,10 @@
-//! Reading a target without stopping it, in the order that races hurt least: the start time first, so that a reused pid is
+//! Reads a target without stopping it. The start time is read first, so that a pid that was reused meanwhile is
 //! noticed after the seize.
 
 use crate::choose::{Class, Facts, Libc, Link};
 use crate::gadgets::{self, Gadgets};
 use crate::image::{Image, PctNote};
+use crate::loading::Loading;
 use crate::memory::{Memory, ProcessMemory};
 use crate::tasks;
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
@@ -12,26 +13,26 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Why a target could not even be looked at.
+/// Why a target could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FactsError {
     /// No such process.
     #[error("no process {0}")]
     NoSuchProcess(i32),
-    /// `/proc` could not be read.
+    /// A file in `/proc` could not be read.
     #[error("process {pid}: cannot read {what}: {source}")]
     Unreadable {
-        /// The target.
+        /// The target's process id.
         pid: i32,
-        /// Which file.
+        /// The file.
         what: &'static str,
         /// The kernel's answer.
         source: io::Error,
     },
 }
 
-/// A target as it was seen: the plain facts for the choice, and what the executor needs to know beyond them.
+/// What was read of a target: the plain facts for the choice, and what the executor needs beyond them.
 #[derive(Debug)]
 pub struct Target {
     /// What the choice depends on.
@@ -40,17 +41,17 @@ pub struct Target {
     pub start_time: u64,
     /// The pid as the target's innermost pid namespace numbers it.
     pub own_pid: i32,
-    /// The executable's path as the kernel tells it (it may be gone).
+    /// The executable's path according to the kernel. The file may be gone.
     pub exe: Option<PathBuf>,
     /// Its memory map.
     pub maps: Vec<MemoryMap>,
-    /// The sampler's entry points, when it is there.
+    /// The sampler's entry points, if the sampler is mapped.
     pub note: Option<PctNote>,
-    /// `dlopen` of the C library in use, and the flags that it wants beyond RTLD_NOW.
+    /// Address of `dlopen` in the C library in use, and the flags that it needs besides RTLD_NOW.
     pub dlopen: Option<(u64, u64)>,
     /// Instructions for a self-restoring call.
     pub gadgets: Gadgets,
-    /// Where they can be written when the target has none: behind the end of some code.
+    /// Where pct can write the gadgets if the target has none: behind the end of some code.
     pub padding: Option<u64>,
     /// The loader's `struct r_debug`.
     pub r_debug: Option<u64>,
@@ -67,10 +68,11 @@ pub struct Target {
 /// The real-time signals that the sampler tries for its clock: 40 to 61.
 const CLOCK_SIGNALS: u64 = ((1 << 22) - 1) << 39;
 
-/// Whether running threads that block the signal of the sampler's clock (SIGSTKFLT) used a quarter or more of the CPU time of
-/// those that live. (A thread that blocks all signals and waits for them, as many programs have, used next to none.) libc too
-/// blocks all for a moment, when it makes a process, say: so it must be so several times. Of very many threads the first
-/// are looked at.
+/// Whether running threads that block the signal of the sampler's clock (SIGSTKFLT) used at least a quarter of the
+/// CPU time of all living threads. (Many programs have a thread that blocks all signals and waits for them; it uses
+/// next to no CPU time.) libc too blocks all signals for a moment, for example when it makes a process. So all of
+/// several readings must agree. Of very many threads only the first are read. several times. Of very many threads the
+/// first are looked at.
 fn working_threads_block(process: &Process) -> bool {
     const MOST_THREADS: usize = 1024;
     const LOOKS: u32 = 6;
@@ -93,22 +95,48 @@ fn working_threads_block(process: &Process) -> bool {
     })
 }
 
-/// The start time of `pid` now: another one than before means that the number was given to another process. `None`: it has
-/// ended, though its parent may not have heard of it yet.
+/// The current start time of `pid`. If it differs from an earlier one, the number belongs to another process now.
+/// `None`: the process has ended, though its parent may not have heard of it yet.
 pub fn start_time(pid: i32) -> Option<u64> {
-    let stat = Process::new(pid).ok()?.stat().ok()?;
-    (!tasks::has_ended(&tasks::folder(pid))).then_some(stat.starttime)
+    let stat = tasks::read_text(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name may contain spaces and brackets. The state (field 3) and the other fields follow it.
+    let mut fields = stat.rsplit(')').next()?.split_whitespace();
+    let has_ended = matches!(fields.next(), Some("Z" | "X"));
+    let start = fields.nth(18)?.parse().ok()?;
+    // the first thread may have ended while others run on
+    (!has_ended || !tasks::has_ended(&tasks::folder(pid))).then_some(start)
 }
 
 fn status_word(text: &str, key: &str) -> Option<String> {
     text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(':')).map(|v| v.trim().to_owned())
 }
 
-/// Reads everything about `pid`. Stops nothing and changes nothing.
+/// Reads everything about `pid`. It stops nothing and changes nothing.
 ///
 /// # Errors
-/// When there is no such process or `/proc` cannot be read at all; a lack of rights is a fact, not an error.
+/// When there is no such process, or `/proc` cannot be read at all. Missing rights are a fact and not an error.
 pub fn read(pid: i32) -> Result<Target, FactsError> {
+    /// Most attempts, so that pct does not follow a program that executes others in a row for ever.
+    const TRIES: usize = 4;
+    let mut target = read_once(pid)?;
+    for _ in 1..TRIES {
+        // While the kernel executes a program, it sets the start of the stack last. Facts read before and after that
+        // would belong to two programs.
+        let now = stack_start(pid).ok_or(FactsError::NoSuchProcess(pid))?;
+        if now == target.start_stack {
+            break;
+        }
+        target = read_once(pid)?;
+    }
+    Ok(target)
+}
+
+/// Start of the main thread's stack according to /proc/PID/stat; 0 if pct may not know it.
+fn stack_start(pid: i32) -> Option<u64> {
+    Some(Process::new(pid).ok()?.stat().ok()?.startstack)
+}
+
+fn read_once(pid: i32) -> Result<Target, FactsError> {
     let unreadable = |what| move |source: io::Error| FactsError::Unreadable { pid, what, source };
     let process = Process::new(pid).map_err(|_| FactsError::NoSuchProcess(pid))?;
     let stat = process.stat().map_err(|_| FactsError::NoSuchProcess(pid))?;
@@ -118,6 +146,9 @@ pub fn read(pid: i32) -> Result<Target, FactsError> {
     let number = |key: &str| word(key).and_then(|w| w.split_whitespace().next()?.parse::<i32>().ok());
     let exe_file = fs::File::open(folder.join("exe"));
     let memory = ProcessMemory::open(pid, false).ok();
+    let program = memory.as_ref().and_then(|memory| Image::program_of(pid, memory));
+    // Before the map is read: the map then shows everything that the loader has finished.
+    let loading = memory.as_ref().and_then(|memory| Loading::find_out(pid, program.as_ref(), memory));
     let maps: Vec<MemoryMap> = tasks::maps(pid).map(|m| m.0).unwrap_or_default();
     let may_trace = memory.is_some() && !maps.is_empty();
     let class = class_of(exe_file);
@@ -137,9 +168,10 @@ pub fn read(pid: i32) -> Result<Target, FactsError> {
                 .ok()
                 .and_then(|s| s.trim().parse().ok()),
             descendant: descendant(pid),
-            is_self: pid == std::process::id() as i32,
+            is_self: pid == std::process::id().cast_signed(),
             class,
             link: Link::Static,
+            loading,
             go: false,
             seccomp: number("Seccomp").and_then(|n| u8::try_from(n).ok()).unwrap_or(0),
             shadow_stack: word("x86_Thread_features").is_some_and(|f| f.contains("shstk")),
@@ -165,7 +197,7 @@ pub fn read(pid: i32) -> Result<Target, FactsError> {
         r_debug: None,
         start_stack: stat.startstack,
         initial_envp: None,
-        program: None,
+        program,
         images: Vec::new(),
     };
     if let Some(memory) = &memory {
@@ -175,18 +207,9 @@ pub fn read(pid: i32) -> Result<Target, FactsError> {
 }
 
 impl Target {
-    /// A recording that the sampler in the target has open already: it goes on with it, whatever folder is asked for now.
-    pub fn open_recording(&self) -> Option<&Path> {
-        self.maps.iter().find_map(|map| match &map.pathname {
-            MMapPath::Path(path) if path.extension().is_some_and(|e| e == "pct") => Some(path.as_path()),
-            _ => None,
-        })
-    }
-
     fn read_memory(&mut self, memory: &ProcessMemory) {
-        self.program = Image::program_of(self.facts.pid, memory);
         if self.start_stack != 0
-            && let Ok(argc) = memory.word(self.start_stack)
+            && let Ok(argc) = memory.read_word(self.start_stack)
             && argc < 1 << 24
         {
             self.initial_envp = Some(self.start_stack + 8 * (argc + 2));
@@ -196,7 +219,7 @@ impl Target {
         self.find_gadgets(memory);
     }
 
-    /// The images of the map: one for each file whose first mapping starts with an ELF header.
+    /// Reads the images of the map: one for each file whose first mapping starts with an ELF header.
     fn read_images(&mut self, memory: &ProcessMemory) {
         let mut seen: Vec<(i32, i32, u64)> = Vec::new();
         let maps = std::mem::take(&mut self.maps);
@@ -240,7 +263,7 @@ impl Target {
         }
     }
 
-    /// The sampler as method 4 left it: an image with the note in memory of no file.
+    /// Finds a sampler that method 4 left: an image with the note, in memory that belongs to no file.
     fn look_for_blob(&mut self, memory: &ProcessMemory, start: u64) {
         let is_elf = memory.half(start).is_ok_and(|word| word.to_ne_bytes() == *b"\x7fELF");
         if !is_elf || self.note.is_some() {
@@ -252,7 +275,7 @@ impl Target {
         self.note = note;
     }
 
-    /// Static or dynamic, whose C library, and its dlopen.
+    /// Finds out whether the program is static or dynamic, which C library it uses, and that library's dlopen.
     fn read_link(&mut self, memory: &ProcessMemory) {
         let interpreter = self.program.as_ref().and_then(|p| p.interpreter(memory));
         let libc_of = |name: &[u8]| {
@@ -276,7 +299,8 @@ impl Target {
             (None, None) if self.program.as_ref().is_some_and(Image::has_dynamic) => Link::StaticPie,
             (None, None) => Link::Static,
         };
-        self.r_debug = self.program.as_ref().and_then(Image::debug);
+        let images = self.program.iter().chain(self.images.iter().map(|(_, image)| image));
+        self.r_debug = images.into_iter().find_map(Image::debug);
         if !matches!(self.facts.link, Link::Dynamic(_)) {
             return; // a static program may contain a dlopen; it is never called
         }
@@ -286,10 +310,15 @@ impl Target {
             .map(|a| (a, 0))
             .or_else(|| by_name("__libc_dlopen_mode").map(|a| (a, 0x8000_0000)));
         self.facts.has_dlopen = self.dlopen.is_some();
+        let lacks_libc = libc_image.is_none() && !self.facts.has_dlopen;
+        let program = self.program.as_ref();
+        if lacks_libc && program.is_some_and(Image::needs_library) {
+            self.facts.loading = self.facts.loading.or(Some(Loading::NoLibc));
+        }
     }
 
     fn find_gadgets(&mut self, memory: &ProcessMemory) {
-        /// A gadget in the first megabytes of each text is as good as one further on.
+        /// Octets of each text that are searched for gadgets. Those at its start are as good as later ones.
         const PART: u64 = 8 << 20;
         for map in self.maps.iter().filter(|m| m.perms.contains(MMPermissions::EXECUTE)) {
             if self.gadgets.complete() {
@@ -307,14 +336,14 @@ impl Target {
         }
         let images = self.program.iter().chain(self.images.iter().map(|(_, image)| image));
         let room = images.flat_map(Image::padding).find(|(_, room)| *room >= gadgets::ROOM);
-        // at the page's very end, furthest from the code
+        // at the very end of the page, as far from the code as possible
         self.padding = room.map(|(at, room)| at + room - gadgets::ROOM);
         self.facts.has_gadgets = self.gadgets.complete() || self.padding.is_some();
     }
 }
 
-/// Whether code that is mapped from there stays as long as the target lives. Of no file are what a compiler wrote at run time and
-/// the scratch of a controller that was killed, which its thread unmaps when it gets a processor next.
+/// Whether code that is mapped from this path stays while the target lives. Code without a file does not: a compiler
+/// wrote it at run time, or it is the scratch of a killed controller, which its thread unmaps when it runs next.
 fn stays(path: &MMapPath) -> bool {
     match path {
         MMapPath::Path(path) => !path.starts_with("/memfd:"),
@@ -323,7 +352,8 @@ fn stays(path: &MMapPath) -> bool {
     }
 }
 
-/// Shells keep the variables that they were started with, and those that scripts export, in tables of their own.
+/// Whether the program is a shell. Shells keep the variables that they were started with and those that scripts
+/// export in tables of their own.
 fn is_shell(pid: i32) -> bool {
     const SHELLS: &[&str] = &[
         "sh", "dash", "bash", "zsh", "ksh", "mksh", "lksh", "fish", "busybox", "ash", "tcsh", "csh", "yash",
@@ -366,7 +396,7 @@ fn same_user(status: &str) -> bool {
     })
 }
 
-/// We hold CAP_SYS_PTRACE (bit 19) in effect.
+/// Whether pct has CAP_SYS_PTRACE (bit 19) in its effective set.
 fn capable() -> bool {
     let ours = fs::read_to_string("/proc/self/status").unwrap_or_default();
     status_word(&ours, "CapEff")
@@ -375,7 +405,7 @@ fn capable() -> bool {
 }
 
 fn descendant(pid: i32) -> bool {
-    let ours = std::process::id() as i32;
+    let ours = std::process::id().cast_signed();
     let mut at = pid;
     for _ in 0..1000 {
         match Process::new(at).and_then(|p| p.stat()) {
@@ -397,8 +427,8 @@ fn same_files(pid: i32) -> bool {
     same("ns/mnt") && same("root")
 }
 
-/// Whether the process sees a /proc, which need not be the one that we see: a file system of that type is mounted there last. What
-/// cannot be read counts as there.
+/// Whether the process sees a /proc, which need not be pct's: the last mount at that path has the type proc.
+/// If the mounts cannot be read, the answer is yes.
 fn has_proc(process: &Process) -> bool {
     let Ok(mounts) = process.mountinfo() else { return true };
     let mut at_proc = mounts.into_iter().filter(|mount| mount.mount_point == Path::new("/proc"));
@@ -416,7 +446,7 @@ mod live {
     fn a_sleeping_child_is_seen_as_it_is() {
         let mut child = Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap();
         let pid = child.id() as i32;
-        // until exec has happened the child is still a copy of ourselves
+        // until exec has happened the child is still a copy of this process
         wait_until("sleep to be executed", || {
             fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|p| !p.to_string_lossy().contains("attach"))
         });

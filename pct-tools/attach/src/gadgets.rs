@@ -1,13 +1,15 @@
-//! Instruction sequences that the target has anyway: what the first remote call stands on, before anything is mapped.
+//! Instruction sequences that the target's own code has. The first call in the target uses them, because pct
+//! has not mapped anything yet.
 //!
-//! A small static program may lack them (musl links its signal restorer only where `sigaction` is used). Then they are
-//! written behind the end of its code, into the rest of the last page: mapped executable, never executed, nobody's data.
+//! A small static program may lack them (musl links its signal restorer only where `sigaction` is used). Then pct
+//! writes them behind the end of the program's code, into the rest of the last page. That memory is mapped executable,
+//! but nobody executes it and it holds nobody's data.
 
 use crate::memory::{Memory, ProcessMemory};
 use memchr::memmem;
 use std::io;
 
-/// `syscall; ret`, or the tail of glibc's syscall wrapper, which returns too when the result is no error
+/// `syscall; ret`, or the tail of glibc's syscall wrapper, which also returns if the result is no error
 /// (`syscall; cmp $-4095,%rax; jae ..; ret`).
 const SYSCALL_RET: &[&[u8]] =
     &[&[0x0f, 0x05, 0xc3], &[0x0f, 0x05, 0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff, 0x73, 0x01, 0xc3]];
@@ -18,14 +20,14 @@ const RESTORERS: &[&[u8]] =
 /// Addresses of the two sequences in the target's executable memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Gadgets {
-    /// Makes the system call in rax and returns.
+    /// Address of code that makes the system call in rax and returns.
     pub syscall_ret: Option<u64>,
-    /// Makes `rt_sigreturn`.
+    /// Address of code that calls `rt_sigreturn`.
     pub restorer: Option<u64>,
 }
 
 impl Gadgets {
-    /// Looks for what is still missing in `text`, which lies at `start`.
+    /// Searches `text`, which lies at `start`, for the sequences that are still missing.
     pub fn search(&mut self, text: &[u8], start: u64) {
         let find = |patterns: &[&[u8]]| {
             patterns.iter().find_map(|p| memmem::find(text, p)).map(|o| start + o as u64)
@@ -34,8 +36,8 @@ impl Gadgets {
         self.restorer = self.restorer.or_else(|| find(RESTORERS));
     }
 
-    /// Writes both into `room` (address, octets) behind the end of some code, and knows them there until the value returned
-    /// is dropped. Nothing is written when they are known already, or there is no room.
+    /// Writes both sequences into `room` (address, octets) behind the end of some code. They stay there until the
+    /// returned value is dropped. It writes nothing if both are known already or there is no room.
     ///
     /// # Errors
     /// When the memory cannot be written.
@@ -50,13 +52,14 @@ impl Gadgets {
         Ok(Planted { gadgets, undo: Some((memory, at, before)) })
     }
 
-    /// Both are known.
+    /// Whether both sequences are known.
     pub fn complete(&self) -> bool {
         self.syscall_ret.is_some() && self.restorer.is_some()
     }
 }
 
-/// Both sequences are where they were found: the same program runs still, and no other controller has taken its own away.
+/// Whether both sequences are still where they were found: then the same program still runs, and no other controller
+/// has removed those that it wrote.
 pub fn are_at((syscall, restorer): (u64, u64), memory: &impl Memory) -> bool {
     let is_one_of = |at: u64, patterns: &[&[u8]]| {
         patterns.iter().any(|p| memory.bytes(at, p.len() as u64, 64).is_ok_and(|bytes| bytes == **p))
@@ -67,10 +70,10 @@ pub fn are_at((syscall, restorer): (u64, u64), memory: &impl Memory) -> bool {
 /// `syscall; ret; mov $15,%rax; syscall; ud2`
 const SEQUENCES: &[u8; 14] = &[0x0f, 0x05, 0xc3, 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05, 0x0f, 0x0b];
 
-/// Octets that [`Gadgets::plant`] needs.
+/// Length in octets of what [`Gadgets::plant`] writes.
 pub const ROOM: u64 = SEQUENCES.len() as u64;
 
-/// Gadgets, perhaps written by us: dropping it takes them away again.
+/// Gadgets that pct may have written itself. Dropping this value removes those.
 #[derive(Debug)]
 pub struct Planted<'m> {
     /// Where they are.
@@ -79,7 +82,7 @@ pub struct Planted<'m> {
 }
 
 impl Planted<'_> {
-    /// Leaves them in place: a thread may come by later.
+    /// Leaves them in place, because a thread may still execute them.
     pub fn keep(&mut self) {
         self.undo = None;
     }

@@ -1,22 +1,22 @@
-//! Unwind data of Go programs, made of the table of functions that they carry ([`pct_unwind::go`]).
+//! Unwind data of Go programs, built from the function table that they contain ([`pct_unwind::go`]).
 
 use crate::memory::{Memory, Readable};
 use pct_unwind::go::{self, PcLineTable};
 use pct_unwind::locate::each_segment;
 use pct_unwind::table::FdeRef;
 
-/// No table that is longer is read.
+/// Longest table that is read, in octets.
 const MOST: usize = 256 << 20;
-/// Head of the note that Go's linker puts at the beginning of each program: type 4, named "Go".
+/// Head of the note that Go's linker writes at the beginning of each program: type 4, named "Go".
 const NOTE: [u8; 8] = [4, 0, 0, 0, b'G', b'o', 0, 0];
-/// Octets of the table that tell it from another.
+/// Number of octets that are compared to tell two tables apart.
 const SPOT: usize = 64;
 
-/// What tells one table from another: octets, and where they lie from the object's first octet on.
+/// Octets that tell one table from another, and their distance from the object's first octet.
 pub(crate) type Spot = (u64, Vec<u8>);
 
-/// Adds the unwind data of the Go code in the object whose first page is mapped at `base` to that of its other code: to `eh`,
-/// which lies at `eh_addr`, and to `index`. `None`: it has no Go code that we can read.
+/// Adds the unwind data of the Go code in the object whose first page is mapped at `base` to the object's other
+/// unwind data: to `eh`, which lies at `eh_addr`, and to `index`. `None`: it has no Go code that pct can read.
 pub(crate) fn add(
     memory: &impl Memory,
     base: u64,
@@ -87,7 +87,7 @@ mod live {
                 .stderr(Stdio::piped())
                 .spawn()
                 .expect("just built");
-            // It has begun when it prints.
+            // once it prints, its own code runs
             let mut first = [0; 1];
             std::io::Read::read_exact(child.stderr.as_mut().expect("piped"), &mut first).expect("a number");
             let pid = i32::try_from(child.id()).expect("a process id");

@@ -1,35 +1,35 @@
-//! ELF images as they lie in the target's memory, read by [`pct_elf`]: symbols, the PCT note, and what tells a loaded
-//! image from one that is being loaded.
+//! ELF images in the target's memory, read by [`pct_elf`]: symbols, the PCT note, and the difference between a loaded
+//! image and one that is being loaded.
 //!
-//! The image in memory is right where the file may be replaced, deleted, or in another mount namespace.
+//! The image in memory is right even if the file was replaced, deleted, or is in another mount namespace.
 
 use crate::memory::{Memory, Readable};
 use pct_elf::{Dynamic, Notes, Segment, segment_flag, segment_kind};
 use procfs::process::{MMPermissions, MemoryMap};
 use std::io;
 
-/// No image that we look into has more relocations that nobody defines, or a longer path, than this.
+/// Most undefined relocations, and the longest path, that are read of an image.
 const BOUND: u64 = 4096;
-/// Notes of more octets are not read.
+/// Most octets of notes that are read.
 const MOST_NOTES: u64 = 1 << 16;
-/// Octets of an image that are read at once: its header and twenty program headers.
+/// Octets of an image that are read in one piece: its header and twenty program headers.
 const HEAD: usize = 64 + 20 * 56;
-/// Octets of a dynamic section that are read at once.
+/// Octets of a dynamic section that are read in one piece.
 const DYNAMIC: usize = 40 * 16;
 
 /// One ELF image in memory.
 #[derive(Debug, Clone, Default)]
 pub struct Image {
-    /// Added to the image's own addresses to get the target's.
+    /// Difference between an address in the target and the image's own address.
     pub bias: u64,
     segments: Vec<Segment>,
     dynamic: Dynamic,
 }
 
-/// The PCT note of libpct.so and libpct.a: the absolute addresses it leads to.
+/// The PCT note of libpct.so and libpct.a, with absolute addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PctNote {
-    /// Version of the interface; this crate speaks 1.
+    /// Version of the interface. This crate supports version 1.
     pub abi: u64,
     /// `int pct_on(const char *options)`.
     pub on: u64,
@@ -47,7 +47,7 @@ impl Image {
     /// Reads the image whose ELF header is mapped at `start`.
     ///
     /// # Errors
-    /// When the memory cannot be read or is no 64-bit ELF image.
+    /// When the memory cannot be read or holds no 64-bit ELF image.
     pub fn at_header(memory: &impl Memory, start: u64) -> io::Result<Image> {
         let readable = Readable(memory);
         let ahead = pct_elf::Ahead::<_, HEAD>::new(&readable, start);
@@ -55,7 +55,7 @@ impl Image {
         image.map(|image| Self::read(image, &ahead)).ok_or_else(|| invalid("no 64-bit ELF image", start))
     }
 
-    /// Reads the program's own image from the auxiliary vector's AT_PHDR and AT_PHNUM.
+    /// Reads the program's own image, using AT_PHDR and AT_PHNUM of the auxiliary vector.
     pub fn of_program(memory: &impl Memory, phdr: u64, phnum: u64) -> Image {
         let readable = Readable(memory);
         let ahead = pct_elf::Ahead::<_, HEAD>::new(&readable, phdr);
@@ -74,7 +74,7 @@ impl Image {
         }
     }
 
-    /// The image of the program that `pid` runs, by the kernel's auxiliary vector.
+    /// The image of the program that `pid` runs, found through the kernel's auxiliary vector.
     pub fn program_of(pid: i32, memory: &impl Memory) -> Option<Image> {
         const AT_PHDR: u64 = 3;
         const AT_PHNUM: u64 = 5;
@@ -88,14 +88,14 @@ impl Image {
         Some(Image::of_program(memory, value(AT_PHDR)?, value(AT_PHNUM)?))
     }
 
-    /// The path in PT_INTERP: which loader, or `None` for a static image.
+    /// The loader's path in PT_INTERP. `None`: a static image.
     pub fn interpreter(&self, memory: &impl Memory) -> Option<Vec<u8>> {
         let s = self.segments.iter().find(|s| s.kind == segment_kind::INTERPRETER)?;
         let text = memory.bytes(self.bias.wrapping_add(s.address), s.memory_bytes, BOUND).ok()?;
         Some(text.split(|b| *b == 0).next().unwrap_or_default().to_vec())
     }
 
-    /// There is a dynamic section: a shared object, a dynamic program, or a static-pie.
+    /// Whether there is a dynamic section: the image is a shared object, a dynamic program, or a static-pie.
     pub fn has_dynamic(&self) -> bool {
         self.segments.iter().any(|s| s.kind == segment_kind::DYNAMIC)
     }
@@ -105,8 +105,8 @@ impl Image {
         memory.string(self.dynamic.strings.wrapping_add(self.dynamic.soname?), 256).ok()
     }
 
-    /// Its segments are mapped as they must be: code is executable, data can be written. A loader maps the whole file first, as
-    /// it maps the first segment; what lies where the data will be is then something else.
+    /// Whether its segments are mapped as they must be: code is executable, data is writable. A loader first maps the
+    /// whole file like the first segment; the data's addresses then hold something else.
     pub fn is_mapped(&self, maps: &[MemoryMap]) -> bool {
         let allows = |at: u64, what: MMPermissions| {
             maps.iter().any(|m| (m.address.0..m.address.1).contains(&at) && m.perms.contains(what))
@@ -120,8 +120,9 @@ impl Image {
         })
     }
 
-    /// The loader has done its work on this object: the last of its relocations is in place. (A dlopen may be under way in
-    /// another thread; the object is in the map long before its code may be called.) Of an object that [`Image::is_mapped`].
+    /// Whether the loader has finished this object: the last of its relocations is in place. (A dlopen may be running
+    /// in another thread, and the object is in the map long before its code may be called.) [`Image::is_mapped`] must
+    /// be true.
     pub fn is_relocated(&self, memory: &impl Memory) -> bool {
         const ENTRY: u64 = 24;
         const RELATIVE: u64 = 8;
@@ -129,19 +130,19 @@ impl Image {
         if table == 0 {
             return true;
         }
-        // loaders go through the table from its start
-        for index in (0..count).rev().take(BOUND as usize) {
+        // loaders process the table from its start
+        for index in (count.saturating_sub(BOUND)..count).rev() {
             let at = table.wrapping_add(index.saturating_mul(ENTRY));
-            let words = [at, at.wrapping_add(8), at.wrapping_add(16)].map(|at| memory.word(at));
+            let words = [at, at.wrapping_add(8), at.wrapping_add(16)].map(|at| memory.read_word(at));
             let [Ok(place), Ok(info), Ok(addend)] = words else { return false };
-            let Ok(value) = memory.word(self.bias.wrapping_add(place)) else { return false };
+            let Ok(value) = memory.read_word(self.bias.wrapping_add(place)) else { return false };
             if info & 0xffff_ffff == RELATIVE {
                 return value != 0 && value != addend;
             }
             if value != 0 {
                 return true;
             }
-            // a weak symbol that nobody defines is 0 for good
+            // a weak symbol that nobody defines stays 0
             let section = self.dynamic.symbols.wrapping_add((info >> 32).saturating_mul(24)).wrapping_add(4);
             match memory.half(section) {
                 Ok(word) if word >> 16 == 0 => {}
@@ -151,12 +152,22 @@ impl Image {
         true
     }
 
-    /// The address of the loader's `struct r_debug`, through DT_DEBUG.
+    /// The address of the loader's `struct r_debug`, from DT_DEBUG.
     pub fn debug(&self) -> Option<u64> {
         Some(self.dynamic.debug).filter(|debug| *debug != 0)
     }
 
-    /// The address of the dynamic symbol `name`. An IFUNC's resolver is not the function: refused.
+    /// Whether the loader writes, or has written, the address of its `struct r_debug` here.
+    pub fn has_debug(&self) -> bool {
+        self.dynamic.has_debug
+    }
+
+    /// Whether its dynamic section names at least one library.
+    pub fn needs_library(&self) -> bool {
+        self.dynamic.needs_library
+    }
+
+    /// The address of the dynamic symbol `name`. IFUNC symbols are refused, as a resolver is not the function itself.
     pub fn symbol(&self, memory: &impl Memory, name: &str) -> Option<u64> {
         self.function(memory, name).map(|(address, _)| address)
     }
@@ -170,8 +181,8 @@ impl Image {
         })
     }
 
-    /// Room behind the end of executable segments, up to the end of the page: (address, octets). It is mapped executable, and
-    /// nothing of the image lies there.
+    /// Unused bytes behind the end of executable segments, up to the end of the page: (address, octets). They are
+    /// mapped executable and hold nothing of the image.
     pub fn padding(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let code = self
             .segments
@@ -189,13 +200,13 @@ impl Image {
         Some((symbol.address, symbol.bytes))
     }
 
-    /// The build-id (the GNU note of type 3), when the image's note segments are readable.
+    /// The build-id (the GNU note of type 3), if the image's note segments can be read.
     pub fn build_id(&self, memory: &impl Memory) -> Option<Vec<u8>> {
         let id_of = |raw: &[u8]| Notes::new(raw).build_id().filter(|id| id.len() <= 32).map(<[u8]>::to_vec);
         self.notes(memory).find_map(|(raw, _)| id_of(&raw))
     }
 
-    /// The note segments' octets and where they lie.
+    /// The octets and addresses of the note segments.
     fn notes<'a>(&'a self, memory: &'a impl Memory) -> impl Iterator<Item = (Vec<u8>, u64)> + 'a {
         self.segments.iter().filter(|s| s.kind == segment_kind::NOTE).filter_map(move |s| {
             let at = self.bias.wrapping_add(s.address);
@@ -203,13 +214,13 @@ impl Image {
         })
     }
 
-    /// The PCT note, when this image carries the sampler (docs: attach, "the note").
+    /// The PCT note, if this image contains the sampler (docs: attach, "the note").
     pub fn pct_note(&self, memory: &impl Memory) -> Option<PctNote> {
         self.notes(memory).find_map(|(raw, at)| find_note(&raw, at))
     }
 }
 
-/// The PCT note in `raw`, which lies at `at`: the version and three offsets, each relative to its own word.
+/// Finds the PCT note in `raw`, which lies at `at`: the version and three offsets, each relative to its own address.
 pub(crate) fn find_note(raw: &[u8], at: u64) -> Option<PctNote> {
     let note = Notes::new(raw).find(|n| n.owner == b"PCT\0" && n.kind == 1 && n.desc.len() >= 32)?;
     let word = |i: usize| Some(u64::from_ne_bytes(note.desc.get(8 * i..8 * i + 8)?.try_into().ok()?));
@@ -305,7 +316,7 @@ mod tests {
         }
         image.dynamic.relocations = u64::MAX - 10;
         assert!(!image.is_relocated(&FakeMemory::default()), "it cannot be read");
-        // behind it an unresolved symbol: weak, or one that is still to be bound
+        // then comes an unresolved symbol: weak, or still to be bound
         (image.dynamic.relocations, image.dynamic.symbols) = (bias + 0x100, bias + 0x900);
         for (section, whole) in [(0u64, true), (5 << 48, false)] {
             let table = words(&[0x800, 8, 0x200, 0x808, 1 << 32 | 6, 0]);

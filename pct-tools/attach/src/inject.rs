@@ -5,7 +5,8 @@
 //!                               -> unmap the scratch -> give the thread back
 //! ```
 //!
-//! Whatever fails, the thread is given back as it was. A library that was loaded stays loaded, idle: dlclose is riskier.
+//! Whatever fails, the thread is given back as it was. A library that was loaded stays loaded but idle, because
+//! dlclose is riskier.
 
 use crate::children::{self, Functions};
 use crate::choose::Refusal;
@@ -15,6 +16,7 @@ pub use crate::inject_error::InjectError;
 use crate::inject_error::text;
 use crate::memory::{Memory, ProcessMemory};
 use crate::ptrace::borrow::Borrowed;
+use crate::ptrace::call::c_int;
 use crate::ptrace::error::CallError;
 use crate::ptrace::stop::let_late_go;
 use crate::ptrace::sys::ChildSignal;
@@ -25,34 +27,40 @@ use std::fs::TryLockError;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// How long one call may take.
+/// Limit for one call.
 const CALL: Duration = Duration::from_secs(2);
-/// dlopen of a library that is not in the page cache.
+/// Limit for a call of the sampler's own functions, or one that maps memory. Such a call waits for no lock of the
+/// target, but a busy disk may delay it: to unmap a removed recording is to delete the file.
+pub(crate) const OWN_CALL: Duration = Duration::from_secs(30);
+/// Limit for a dlopen. The library may not be in the page cache.
 const DLOPEN: Duration = Duration::from_secs(5);
-/// malloc either returns at once or waits for a lock.
+/// Limit for malloc, which either returns at once or waits for a lock.
 const CANARY: Duration = Duration::from_millis(300);
-/// The whole search for a safe point.
+/// Limit for the whole search for a safe point.
 const SEARCH: Duration = Duration::from_secs(5);
-/// What takes longer is told.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// So long another controller is waited for.
+/// Limit for the whole search if no thread stops at all. On a busy disk or processor a thread may need seconds to
+/// reach a stop. The target runs on meanwhile.
+const SEARCH_FOR_A_STOP: Duration = Duration::from_secs(30);
+/// A wait that takes longer is reported to the user.
+pub const PATIENCE: Duration = Duration::from_secs(1);
+/// How long pct waits for another controller.
 const TURN: Duration = Duration::from_secs(10);
-/// A thread that does not stop in this time is left for another.
+/// How long pct waits for a thread to stop before it tries another.
 const STOP: Duration = Duration::from_millis(200);
 
-/// What code a call needs to be safe from.
+/// Which code of the target a call enters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
-    /// Only our own code runs.
+    /// None: only pct's own code runs.
     Nothing,
     /// malloc and setenv.
     Allocator,
-    /// The loader too.
+    /// malloc, setenv and the loader.
     Loader,
 }
 
 impl Need {
-    /// In words.
+    /// The code in words, for messages.
     fn what(self) -> &'static str {
         match self {
             Need::Loader => "dlopen",
@@ -62,7 +70,7 @@ impl Need {
     }
 }
 
-/// Told in a line what a controller waits for when it waits for long, when set.
+/// Called with a line about what a controller waits for, when the wait is long.
 pub static DELAYED: OnceLock<fn(&str)> = OnceLock::new();
 
 fn tell(line: std::fmt::Arguments<'_>) {
@@ -74,20 +82,20 @@ fn tell(line: std::fmt::Arguments<'_>) {
 /// What an injection did.
 #[derive(Debug, Clone, Copy)]
 pub struct Done {
-    /// How long the borrowed thread was stopped in all.
+    /// How long the borrowed thread was stopped in total.
     pub stopped: Duration,
-    /// How many threads were stopped and found unsafe before.
+    /// How many threads were stopped before and found unsafe.
     pub tries: u32,
     /// The sampler's entry points.
     pub note: PctNote,
-    /// What the target forks and executes will be sampled.
+    /// Whether the programs and processes that the target makes will be sampled.
     pub children: bool,
 }
 
 /// Borrows a thread at a point that is safe for `need`, and lets `work` use it.
 ///
 /// # Errors
-/// When none is found in time, or what `work` says.
+/// When no thread is found in time, and the errors of `work`.
 pub fn at_safe_point<R: Send>(
     target: &Target,
     memory: &ProcessMemory,
@@ -95,11 +103,12 @@ pub fn at_safe_point<R: Send>(
     work: impl FnMut(&mut Borrowed<'_>) -> Result<R, InjectError> + Send,
 ) -> Result<(R, Duration, u32), InjectError> {
     let pid = target.facts.pid;
-    let turn = Turn::take(pid)?;
-    let now = turn.look(target)?;
+    let turn = Turn::wait_for_turn(pid)?;
+    let now = turn.read_again(target)?;
     let target = &now;
-    // A thread that did not stop in time does so later, and stays stopped until its tracer ends; a tracer is a thread. The signal
-    // that tells of stops is blocked in all of ours: the kernel drops it else.
+    // A thread that did not stop in time stops later, and stays stopped until its tracer ends. The tracer is a
+    // thread, so the search runs in a thread of its own. SIGCHLD, which reports stops, is blocked in all
+    // threads of pct, because the kernel drops it otherwise.
     let _signal = ChildSignal::block();
     std::thread::scope(|scope| {
         let search =
@@ -122,41 +131,46 @@ impl Search<'_> {
         mut work: impl FnMut(&mut Borrowed<'_>) -> Result<R, InjectError>,
     ) -> Result<(R, Duration, u32), InjectError> {
         let Search { target, memory, need, .. } = self;
+        // blocked once for all waits of the search, as each wait would block and unblock it
+        let _signal = ChildSignal::block();
         let pid = target.facts.pid;
-        let mut safe = (need != Need::Nothing).then(|| SafePoints::of(target, memory));
+        let mut safe = (need != Need::Nothing).then(|| SafePoints::find_in(target, memory));
         let mut planted = target.gadgets.plant(target.padding, memory).map_err(CallError::Memory)?;
         let start = Instant::now();
         let mut tries = 0;
         let mut last = "no thread could be stopped".to_owned();
         let mut told = false;
-        while start.elapsed() < SEARCH {
+        let mut none_stops = false;
+        while start.elapsed() < if none_stops { SEARCH_FOR_A_STOP } else { SEARCH } {
             if !told && start.elapsed() > PATIENCE {
                 told = true;
                 tell(format_args!(
-                    "process {pid} is being sought a moment at which {} may be called; {last}",
+                    "looking in process {pid} for a moment at which {} may be called; {last}",
                     need.what()
                 ));
             }
-            let Candidates { threads, in_vfork } = Candidates::of(pid, memory);
+            let Candidates { threads, in_vfork } = Candidates::of_process(pid, memory, need == Need::Nothing);
             let only_vfork = threads.is_empty() && !in_vfork.is_empty();
             if let Some(tid) = in_vfork.first().filter(|_| only_vfork) {
                 last = format!("thread {tid} waits in vfork until its child executes or ends");
             }
+            none_stops = !threads.is_empty();
             for tid in threads {
                 let late = let_late_go();
                 if late.contains(&tid) {
                     continue;
                 }
-                let stopped = Instant::now();
                 let mut thread = match Borrowed::stop(pid, tid, memory, &planted.gadgets, STOP, &self.maps) {
                     Ok(t) => t,
                     Err(e) if is_of_this_thread(pid, &e) => {
+                        none_stops &= matches!(e, CallError::NoStop(..));
                         last = e.to_string();
                         tries += 1;
                         continue;
                     }
                     Err(e) => return Err(e.into()),
                 };
+                none_stops = false;
                 if facts::start_time(pid) != Some(target.start_time) {
                     return Err(InjectError::Reused(pid));
                 }
@@ -173,48 +187,50 @@ impl Search<'_> {
                 }
                 match work(&mut thread) {
                     Ok(r) => {
-                        thread.unmap_scratch(CALL)?;
+                        thread.unmap_scratch(OWN_CALL)?;
+                        let stopped = thread.stopped_at();
                         thread.give_back()?;
                         return Ok((r, stopped.elapsed(), tries));
                     }
-                    // blocked on a lock with nothing of ours done yet: harmless to set back, another thread may do
+                    // it waits for a lock and has done nothing yet: restoring it is harmless, and another thread may
+                    // serve
                     Err(InjectError::Call(CallError::Timeout { waits: true, .. })) if thread.is_probing() => {
                         last = format!("thread {tid}: malloc waits for a lock");
                         tries += 1;
-                        thread.unmap_scratch(CALL)?;
+                        thread.unmap_scratch(OWN_CALL)?;
                         thread.give_back()?;
                     }
-                    // inside the loader with its lock, or in the sampler: it must run to its end, and does so by itself
+                    // it is in the loader with its lock, or in the sampler: it must run to its end, and does so alone
                     Err(e @ InjectError::Call(CallError::Timeout { .. })) => {
                         thread.let_run();
                         planted.keep();
                         return Err(e);
                     }
                     Err(e) => {
-                        let _ = thread.unmap_scratch(CALL);
+                        let _ = thread.unmap_scratch(OWN_CALL);
                         thread.give_back()?;
                         return Err(e);
                     }
                 }
             }
-            // another moment: the threads have moved on a little, and there may be new ones
+            // try again later: the threads have moved on a little, and there may be new ones
             let pause = if only_vfork { 5000 } else { 100 + u64::from(tries % 10) * 100 };
             std::thread::sleep(Duration::from_micros(pause));
             if let Ok(now) = tasks::maps(pid) {
                 self.maps = now.0;
             }
         }
-        let helps = need == Need::Loader && !Candidates::of(pid, memory).threads.is_empty();
+        let helps = need == Need::Loader && !Candidates::of_process(pid, memory, true).threads.is_empty();
         let help = if helps { "; --method 4 needs none" } else { "" };
         Err(InjectError::NoSafePoint { pid, what: need.what(), last, help })
     }
 }
 
-/// Another thread of the process, or the same one later, may do.
+/// Whether the error concerns only this thread at this moment, so that another thread or a later attempt may succeed.
 fn is_of_this_thread(pid: i32, error: &CallError) -> bool {
     match error {
         CallError::Gone(_) | CallError::NoStop(..) | CallError::NoRoom => true,
-        // it is about to end, or a controller that was killed, whose turn has ended, is about to let it go
+        // the thread is about to end, or a killed controller, which no longer has its turn, is about to release it
         CallError::Request { what: "seize", tid, .. } => {
             let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"));
             status.map_or(true, |status| {
@@ -227,16 +243,16 @@ fn is_of_this_thread(pid: i32, error: &CallError) -> bool {
     }
 }
 
-/// The right to borrow threads of one process, of which one controller at a time has it: two would write their frames to the same
-/// place. It ends with the controller.
+/// The right to borrow threads of one process. One controller at a time has it, because two would write their
+/// frames to the same address. It ends with the controller.
 pub(crate) struct Turn {
     process: i32,
     _locked: std::fs::File,
 }
 
 impl Turn {
-    /// Waits for it.
-    pub(crate) fn take(pid: i32) -> Result<Turn, InjectError> {
+    /// Waits until the turn is free.
+    pub(crate) fn wait_for_turn(pid: i32) -> Result<Turn, InjectError> {
         let gone = |_| InjectError::Facts(facts::FactsError::NoSuchProcess(pid));
         let folder = std::fs::File::open(format!("/proc/{pid}")).map_err(gone)?;
         let start = Instant::now();
@@ -252,17 +268,17 @@ impl Turn {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(TryLockError::WouldBlock) => return Err(InjectError::Busy(pid)),
-                // a kernel without such locks: as if nobody else were there
+                // this kernel has no such locks: go on as if there were no other controller
                 Err(TryLockError::Error(_)) => return Ok(Turn { process: pid, _locked: folder }),
             }
         }
     }
 
-    /// The target as it is now: another controller may have been there since it was looked at, or was at work at that moment. (What
-    /// its maps say is not enough: a sampler that was being loaded then is in them, and was not taken for one.)
-    fn look(&self, target: &Target) -> Result<Target, InjectError> {
+    /// Reads the target again, since another controller may have worked on it during the first reading or since. (The
+    /// maps alone do not show that: a sampler that was being loaded then is in them, but was not recognised.)
+    fn read_again(&self, target: &Target) -> Result<Target, InjectError> {
         let mut now = facts::read(self.process)?;
-        // a controller that was killed lets its thread go in a moment
+        // a killed controller releases its thread in a moment
         let start = Instant::now();
         while now.facts.tracer != 0 && start.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(1));
@@ -287,9 +303,10 @@ fn symbol(target: &Target, memory: &ProcessMemory, name: &'static str) -> Result
     found.ok_or(InjectError::Missing(name))
 }
 
-/// Calls malloc and free: when a lock is held by somebody who waits for us, this blocks, and nothing is lost yet.
+/// Calls malloc and free. If their lock is held by a thread that waits for this one, the call blocks, and no harm
+/// is done yet.
 fn canary(thread: &mut Borrowed<'_>, malloc: u64, free: u64) -> Result<(), InjectError> {
-    // beyond the thread's cache, below mmap's threshold
+    // a size beyond the thread's cache and below mmap's threshold
     thread.probing(true);
     let p = thread.call(malloc, [3000, 0, 0, 0, 0, 0], CANARY)?;
     thread.call(free, [p, 0, 0, 0, 0, 0], CANARY)?;
@@ -297,11 +314,11 @@ fn canary(thread: &mut Borrowed<'_>, malloc: u64, free: u64) -> Result<(), Injec
     Ok(())
 }
 
-/// Method 2: loads `library` with the target's own dlopen and turns it on. With `follow` what the target forks and executes
-/// later is sampled too.
+/// Method 2: loads `library` with the target's own dlopen and turns it on. With `follow` the programs and processes
+/// that the target makes later are sampled too.
 ///
 /// # Errors
-/// When no safe point turns up, the loader refuses, or the sampler does.
+/// When no safe point is found, or the loader or the sampler refuses.
 pub fn by_dlopen(
     target: &Target,
     memory: &ProcessMemory,
@@ -316,13 +333,13 @@ pub fn by_dlopen(
     let free = symbol(target, memory, "free")?;
     let dlerror = symbol(target, memory, "dlerror").ok();
     let path = text(library, "the library's path")?;
-    let functions = Functions::of(target, memory);
+    let functions = Functions::find_in(target, memory);
     let before = children::variable(target, memory, "LD_PRELOAD");
     let preload = children::preload(before.as_deref(), library);
     let ((note, children), stopped, tries) = at_safe_point(target, memory, Need::Loader, |thread| {
-        thread.map_scratch(CALL)?;
+        thread.map_scratch(OWN_CALL)?;
         canary(thread, malloc, free)?;
-        let name = thread.put(0, &path)?;
+        let name = thread.write_data(0, &path)?;
         let handle = thread.call(dlopen, [name, RTLD_NOW | RTLD_NODELETE | flags, 0, 0, 0, 0], DLOPEN)?;
         if handle == 0 {
             let words = dlerror.and_then(|f| thread.call(f, [0; 6], CALL).ok()).filter(|p| *p != 0);
@@ -330,8 +347,8 @@ pub fn by_dlopen(
             let why = String::from_utf8_lossy(&why).into_owned();
             return Err(InjectError::Dlopen { path: library.to_owned(), why });
         }
-        let (image, note) = loaded_library(target.facts.pid, memory)
-            .ok_or(InjectError::NoNote { path: library.to_owned() })?;
+        let (image, note) =
+            loaded_library(target, memory).ok_or(InjectError::NoNote { path: library.to_owned() })?;
         turn_on(thread, &note, options)?;
         let children = match follow {
             true => children::arm(thread, memory, &functions, &image, (&preload, options))?,
@@ -342,15 +359,15 @@ pub fn by_dlopen(
     Ok(Done { stopped, tries, note, children })
 }
 
-/// Methods 1 and 3: the sampler is in the target already; it is turned on.
+/// Methods 1 and 3: the sampler is in the target already. This turns it on.
 ///
 /// # Errors
 /// As [`by_dlopen`].
 pub fn by_note(target: &Target, memory: &ProcessMemory, options: &str) -> Result<Done, InjectError> {
     let note = target.note.ok_or(InjectError::Missing("sampler's note"))?;
     let ((), stopped, tries) = at_safe_point(target, memory, Need::Nothing, |thread| {
-        thread.map_scratch(CALL)?;
-        if thread.call(note.stat, [0; 6], CALL)? as u32 == 1 {
+        thread.map_scratch(OWN_CALL)?;
+        if c_int(thread.call(note.stat, [0; 6], OWN_CALL)?) == 1 {
             return Err(InjectError::Already(target.facts.pid));
         }
         turn_on(thread, &note, options)
@@ -358,23 +375,25 @@ pub fn by_note(target: &Target, memory: &ProcessMemory, options: &str) -> Result
     Ok(Done { stopped, tries, note, children: false })
 }
 
-/// `pct off`: turns the sampler off that is in the target. What it executes later is not sampled any more either, where that
-/// was asked for: `PCT` and our part of `LD_PRELOAD` are taken out of its environment, if it comes to a point where that may be done.
+/// `pct off`: turns the target's sampler off. If children are sampled too, `PCT` and pct's part of `LD_PRELOAD` are
+/// removed from its environment, so that programs that it executes later are not sampled. That needs a point where it
+/// may be done.
 ///
 /// # Errors
 /// As [`by_dlopen`].
 pub fn off(target: &Target, memory: &ProcessMemory) -> Result<Duration, InjectError> {
     let note = target.note.ok_or(InjectError::Missing("sampler's note"))?;
     let ((), stopped, _) = at_safe_point(target, memory, Need::Nothing, |thread| {
-        thread.map_scratch(CALL)?;
-        match thread.call(note.off, [0; 6], CALL)? as u32 as i32 {
-            0 | 1 => Ok(()), // 1: it was off
-            e => result(e as u64),
+        thread.map_scratch(OWN_CALL)?;
+        let answer = thread.call(note.off, [0; 6], OWN_CALL)?;
+        match c_int(answer) {
+            0 | 1 => Ok(()), // 1: it was already off
+            _ => result(answer),
         }
     })?;
-    if let Some(before) = children::Environment::of(target, memory) {
+    if let Some(before) = children::Environment::find_in(target, memory) {
         let _ = at_safe_point(target, memory, Need::Allocator, |thread| {
-            thread.map_scratch(CALL)?;
+            thread.map_scratch(OWN_CALL)?;
             before.set_back(thread)
         })?;
     }
@@ -382,16 +401,17 @@ pub fn off(target: &Target, memory: &ProcessMemory) -> Result<Duration, InjectEr
 }
 
 pub(crate) fn turn_on(thread: &mut Borrowed<'_>, note: &PctNote, options: &str) -> Result<(), InjectError> {
-    // the sampler answers us and not the target's stderr
+    // the sampler answers pct and does not write to the target's stderr
     let options = text(&format!("{options},controller={}", std::process::id()), "the options")?;
-    let options = thread.put(8192, &options)?;
-    result(thread.call(note.on, [options, 0, 0, 0, 0, 0], CALL)?)
+    let options = thread.write_data(8192, &options)?;
+    result(thread.call(note.on, [options, 0, 0, 0, 0, 0], OWN_CALL)?)
 }
 
-/// A C `int`: 0, or a negated errno, those of the file and of the clock above a number.
+/// Reads the result of a C function that returns `int`: 0, or a negated errno. Errors of the file and of the clock
+/// are above a fixed number.
 pub(crate) fn result(value: u64) -> Result<(), InjectError> {
     use pct_format::answer::{OF_CLOCK, OF_FILE};
-    let number = (value as u32 as i32).saturating_abs();
+    let number = c_int(value).saturating_abs();
     let error = |above| std::io::Error::from_raw_os_error(number - above);
     match number {
         0 => Ok(()),
@@ -401,12 +421,13 @@ pub(crate) fn result(value: u64) -> Result<(), InjectError> {
     }
 }
 
-/// A library with the note that was not there when the target was looked at.
-fn loaded_library(pid: i32, memory: &ProcessMemory) -> Option<(Image, PctNote)> {
-    let maps = tasks::maps(pid).ok()?;
-    maps.0
-        .iter()
-        .filter(|m| m.offset == 0 && m.inode != 0)
-        .filter_map(|m| Image::at_header(memory, m.address.0).ok())
-        .find_map(|i| i.pct_note(memory).map(|note| (i, note)))
+/// Finds the library with the note: first in what was not mapped at the first reading, then everywhere. (A thread
+/// is stopped meanwhile, and a program may have hundreds of libraries.)
+fn loaded_library(target: &Target, memory: &ProcessMemory) -> Option<(Image, PctNote)> {
+    let maps = tasks::maps(target.facts.pid).ok()?.0;
+    let starts = maps.iter().filter(|map| map.offset == 0 && map.inode != 0).map(|map| map.address.0);
+    let known = |start: &u64| target.maps.iter().any(|map| map.address.0 == *start);
+    let (old, new): (Vec<u64>, Vec<u64>) = starts.partition(known);
+    let mut images = new.into_iter().chain(old).filter_map(|start| Image::at_header(memory, start).ok());
+    images.find_map(|image| image.pct_note(memory).map(|note| (image, note)))
 }

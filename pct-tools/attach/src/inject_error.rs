@@ -9,32 +9,32 @@ use std::ffi::CString;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InjectError {
-    /// No thread came to a safe point in time.
+    /// No thread reached a safe point in time.
     #[error(
         "no thread of process {pid} came to a point where {what} may be called within 5 s (last: {last}){help}"
     )]
     NoSafePoint {
-        /// The target.
+        /// The target's process id.
         pid: i32,
         /// Which code was to be called.
         what: &'static str,
-        /// Why the last one tried was not safe.
+        /// Why the last thread that was tried was not safe.
         last: String,
-        /// What would do.
+        /// What would help.
         help: &'static str,
     },
-    /// The remote call failed.
+    /// The call in the target failed.
     #[error(transparent)]
     Call(#[from] CallError),
     /// The target could not be read.
     #[error(transparent)]
     Facts(#[from] facts::FactsError),
-    /// dlopen gave an error.
+    /// dlopen returned an error.
     #[error("dlopen of {path} in the target: {why}")]
     Dlopen {
         /// The library.
         path: String,
-        /// The loader's words.
+        /// The loader's message.
         why: String,
     },
     /// The sampler is loaded, but its note was not found.
@@ -49,30 +49,30 @@ pub enum InjectError {
     /// The sampler could not make its file.
     #[error("its sampler cannot make a recording: {0}{limit}", limit = limit_for(.0))]
     File(std::io::Error),
-    /// No clock of the sampler works.
+    /// None of the sampler's clocks works.
     #[error("no clock for its sampler: {0}")]
     Clock(std::io::Error),
-    /// Somebody samples it already.
+    /// The process is being sampled already.
     #[error("process {0} is being sampled already; pct off {0} ends that")]
     Already(i32),
     /// The target lacks a function.
     #[error("the target has no {0}")]
     Missing(&'static str),
-    /// A text holds a NUL.
+    /// A text contains a NUL.
     #[error("a NUL in {0}")]
     Nul(&'static str),
-    /// The process is not the one that was looked at, or it has executed another program.
-    #[error("process {0} is another one by now")]
+    /// The process is not the one that was read before, or it has executed another program.
+    #[error("process {0} has been replaced by another one")]
     Reused(i32),
-    /// It may not be attached to any more.
+    /// The target may no longer be attached to.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// Another controller has had it all the time.
+    /// Another controller worked in the process all the time.
     #[error("another pct is at work in process {0}")]
     Busy(i32),
 }
 
-/// Whose limit an error of making a file is.
+/// Names the owner of the limit that an error about making a file reports.
 fn limit_for(error: &std::io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EMFILE) => " (its limit RLIMIT_NOFILE)",
@@ -85,14 +85,14 @@ fn limit_for(error: &std::io::Error) -> &'static str {
 fn hint_for(error: &std::io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EBUSY) => " (no signal is free for its clock)",
-        Some(libc::EINVAL) => " (an option is not for it)",
-        Some(libc::EAGAIN) => " (it is being switched by another thread)",
+        Some(libc::EINVAL) => " (it refuses an option)",
+        Some(libc::EAGAIN) => " (another thread is turning it on or off)",
         Some(libc::EALREADY) => " (it is on already)",
         _ => "",
     }
 }
 
-/// A text as C has it.
+/// A text as a C string.
 pub(crate) fn text(bytes: &str, what: &'static str) -> Result<Vec<u8>, InjectError> {
     CString::new(bytes).map(CString::into_bytes_with_nul).map_err(|_| InjectError::Nul(what))
 }

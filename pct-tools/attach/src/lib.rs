@@ -1,6 +1,6 @@
-//! Attaching to running processes: facts, choice of method, remote calls, injection, sampling from outside.
+//! Attaching to running processes: facts, choice of method, calls in the target, injection, sampling from outside.
 //!
-//! One attach goes through three stages, and each is a value that can be looked at:
+//! An attach has three stages. The result of each is a value that can be printed:
 //!
 //! ```text
 //! facts::read(pid) -> Target      everything that /proc and the target's memory tell; stops nothing
@@ -10,31 +10,44 @@
 //!
 //! Reading order: [`choose`], [`facts`], [`image`], [`memory`], [`gadgets`], [`ptrace`].
 //!
-//! Do no harm: the target must survive `kill -9` of the controller at any instruction; every remote call is therefore a
-//! chain that restores the thread by itself ([`ptrace::frame`]).
+//! Do no harm: the target must survive `kill -9` of the controller at any instruction. Every call in the target is
+//! therefore a chain that restores the thread by itself ([`ptrace::frame`]).
 #![deny(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 pub mod blob;
 pub mod children;
 pub mod choose;
-pub mod entry;
 pub mod facts;
 pub mod gadgets;
 mod go;
+pub mod hotspot;
 pub mod image;
 pub mod inject;
 pub mod inject_error;
-pub mod linger;
+pub mod loaded;
+pub mod loading;
 #[expect(unsafe_code, reason = "the fence around mmap(2)")]
 pub mod mapped;
 pub mod memory;
 pub mod objects;
 pub mod outside;
+#[cfg_attr(
+    not(test),
+    expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_possible_wrap,
+        reason = "the fence around ptrace(2): registers hold ints, negated errnos and addresses alike"
+    )
+)]
 pub mod ptrace;
 pub mod recording;
 pub mod regions;
 pub mod safe;
-pub mod stack;
 pub mod subject;
 pub mod tasks;
 pub mod unwind;

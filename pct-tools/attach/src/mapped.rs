@@ -1,7 +1,7 @@
-//! A new file, mapped shared and grown by fallocate: the fence around `mmap(2)` for recordings made from outside.
+//! A new file, mapped shared and grown by fallocate: the fence around `mmap(2)` for recordings written from outside.
 //!
-//! The whole limit is mapped at once; only what [`MappedFile::grow`] has allocated is given out, so that no store can meet
-//! a hole (SIGBUS) or a full disk.
+//! The whole limit is mapped at once. Callers only get what [`MappedFile::grow`] has allocated, so that no store can
+//! hit a hole (SIGBUS) or a full disk.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
@@ -24,10 +24,11 @@ pub struct MappedFile {
 unsafe impl Send for MappedFile {}
 
 impl MappedFile {
-    /// Creates `path` (it must not exist; mode 0600, 0400 once open) and maps `limit` bytes of it, none of them allocated.
+    /// Creates `path` and maps `limit` bytes of it, without allocating any. The file must not exist. Its mode is 0600,
+    /// then 0400 once it is open.
     ///
     /// # Errors
-    /// When the file exists, cannot be made, or cannot be mapped.
+    /// When the file exists, or cannot be created or mapped.
     pub fn create(path: &Path, limit: usize) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
@@ -48,21 +49,22 @@ impl MappedFile {
         Ok(MappedFile { file, base: base.cast(), limit, allocated: 0 })
     }
 
-    /// Bytes that may be touched.
+    /// Number of bytes that may be accessed.
     pub fn allocated(&self) -> usize {
         self.allocated
     }
 
-    /// Allocates up to `bytes` in all.
+    /// Allocates more of the file, up to `bytes` in total.
     ///
     /// # Errors
-    /// ENOSPC, EFBIG or the limit of the mapping; nothing has changed then.
+    /// ENOSPC, EFBIG or the limit of the mapping. Nothing has changed then.
     pub fn grow(&mut self, bytes: usize) -> io::Result<()> {
         if bytes > self.limit {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
-        let (from, len) =
-            (self.allocated as libc::off_t, bytes.saturating_sub(self.allocated) as libc::off_t);
+        let too_large = |_| io::Error::from_raw_os_error(libc::EFBIG);
+        let from = libc::off_t::try_from(self.allocated).map_err(too_large)?;
+        let len = libc::off_t::try_from(bytes.saturating_sub(self.allocated)).map_err(too_large)?;
         // SAFETY: fallocate takes integers and a descriptor that is open.
         if len > 0 && unsafe { libc::fallocate(self.file.as_raw_fd(), 0, from, len) } != 0 {
             return Err(io::Error::last_os_error());
@@ -73,15 +75,15 @@ impl MappedFile {
 
     /// The allocated words.
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is page-aligned, lives as long as `self`, and its first `allocated` bytes are backed by the
-        // file, which we never shrink. Atomics may be changed by others at any time.
+        // SAFETY: the mapping is page-aligned, lives as long as `self`, and its first `allocated` bytes are
+        // backed by the file, which pct never shrinks. Others may change atomics at any time.
         unsafe { std::slice::from_raw_parts(self.base, self.allocated / 8) }
     }
 }
 
 impl Drop for MappedFile {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours and no borrow of it outlives `self`.
+        // SAFETY: this value owns the mapping, and no borrow of it outlives `self`.
         unsafe { libc::munmap(self.base.cast(), self.limit) };
     }
 }

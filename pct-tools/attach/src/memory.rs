@@ -1,32 +1,32 @@
-//! The target's memory: reading it, and writing it for a remote call.
+//! The target's memory: reads it, and writes it for a call in the target.
 //!
-//! Everything above is generic over [`Memory`], so that made-up images test the readers. Whatever is read comes from a
-//! stranger: every length is bounded before use.
+//! The other modules are generic over [`Memory`], so that tests can use made-up images. What is read is not trusted:
+//! every length is bounded before use.
 
 use crate::tasks;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Something with addresses: a process, or a test's image.
+/// An address space: a process, or a test's image.
 pub trait Memory {
-    /// Fills `out` from `addr`.
+    /// Fills `out` with the octets at `addr`.
     ///
     /// # Errors
     /// When any octet of the range cannot be read.
     fn read(&self, addr: u64, out: &mut [u8]) -> io::Result<()>;
 
-    /// One 64-bit word.
+    /// Reads a 64-bit word.
     ///
     /// # Errors
     /// As [`Memory::read`].
-    fn word(&self, addr: u64) -> io::Result<u64> {
+    fn read_word(&self, addr: u64) -> io::Result<u64> {
         let mut b = [0; 8];
         self.read(addr, &mut b)?;
         Ok(u64::from_ne_bytes(b))
     }
 
-    /// One 32-bit word.
+    /// Reads a 32-bit word.
     ///
     /// # Errors
     /// As [`Memory::read`].
@@ -36,32 +36,30 @@ pub trait Memory {
         Ok(u32::from_ne_bytes(b))
     }
 
-    /// `len` octets from `addr`; at most `limit` are allowed.
+    /// Reads `len` octets at `addr`, if `len` is at most `limit`.
     ///
     /// # Errors
     /// When `len` is above `limit`, or as [`Memory::read`].
     fn bytes(&self, addr: u64, len: u64, limit: u64) -> io::Result<Vec<u8>> {
-        if len > limit {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                format!("length {len} at {addr:#x} above {limit}"),
-            ));
-        }
-        let mut out = vec![0; len as usize];
+        let room = usize::try_from(len).ok().filter(|_| len <= limit).ok_or_else(|| {
+            let why = format!("length {len} at {addr:#x} above {limit}");
+            io::Error::new(io::ErrorKind::InvalidData, why)
+        })?;
+        let mut out = vec![0; room];
         self.read(addr, &mut out)?;
         Ok(out)
     }
 
-    /// The string at `addr` up to its NUL, at most `limit` octets of it.
+    /// Reads the string at `addr` up to its NUL, but at most `limit` octets.
     ///
     /// # Errors
     /// When the first octet cannot be read.
     fn string(&self, addr: u64, limit: usize) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
         while out.len() < limit {
-            // up to the end of a page, so that a string at the end of a mapping is read whole
+            // read up to the end of a page, so that a string at the end of a mapping is read whole
             let at = addr.wrapping_add(out.len() as u64);
-            let step = (4096 - (at % 4096) as usize).min(256).min(limit - out.len());
+            let step = usize::try_from((4096 - at % 4096).min(256)).unwrap_or(1).min(limit - out.len());
             let mut chunk = vec![0; step];
             match self.read(at, &mut chunk) {
                 Err(e) if out.is_empty() => return Err(e),
@@ -78,7 +76,7 @@ pub trait Memory {
     }
 }
 
-/// A target's memory for the readers that the sampler uses too.
+/// Gives a target's memory to the readers that the sampler also uses.
 pub(crate) struct Readable<'m, M>(pub(crate) &'m M);
 
 impl<M: Memory> pct_elf::Memory for Readable<'_, M> {
@@ -87,23 +85,23 @@ impl<M: Memory> pct_elf::Memory for Readable<'_, M> {
     }
 }
 
-/// A process's memory through `/proc/PID/mem`: needs the same right as ptrace, and writes pages that are read-only.
+/// A process's memory through `/proc/PID/mem`. It needs the same right as ptrace, and it can write read-only pages.
 #[derive(Debug)]
 pub struct ProcessMemory {
     file: File,
 }
 
 impl ProcessMemory {
-    /// Opens the memory of `pid`, for writing too when `write` is set.
+    /// Opens the memory of `pid`, also for writing if `write` is set.
     ///
     /// # Errors
-    /// EACCES or EPERM without the right to trace the process, ENOENT when it is gone.
+    /// EACCES or EPERM without the right to trace the process; ENOENT when it is gone.
     pub fn open(pid: i32, write: bool) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(write).open(tasks::folder(pid).join("mem"))?;
         Ok(ProcessMemory { file })
     }
 
-    /// Reads as much of `out` as is mapped from `addr` on; how many octets those were.
+    /// Reads as much of `out` as is mapped at `addr`, and returns the number of octets.
     pub fn read_some(&self, addr: u64, out: &mut [u8]) -> usize {
         let mut done = 0;
         while done < out.len() {
@@ -142,7 +140,7 @@ impl Memory for FakeMemory {
     fn read(&self, addr: u64, out: &mut [u8]) -> io::Result<()> {
         for (start, bytes) in &self.areas {
             if let Some(offset) = addr.checked_sub(*start)
-                && let Some(from) = bytes.get(offset as usize..)
+                && let Some(from) = bytes.get(usize::try_from(offset).unwrap_or(usize::MAX)..)
                 && let Some(part) = from.get(..out.len())
             {
                 out.copy_from_slice(part);

@@ -1,15 +1,15 @@
-//! Copies of objects' unwind data, shared by all processes that are looked at: one copy an object, given back.
+//! Copies of objects' unwind data. All sampled processes share them: there is one copy for each object.
 //!
 //! ```text
 //! Object   the data of one file, as if it were mapped at address 0
-//! Placed   the same data at the place where one process has the file
+//! Placed   the same data at the address where one process has mapped the file
 //! ```
 //!
-//! Unwind data is relative to its own place, so one copy serves every place. Not all of it must be (pointers may be absolute,
-//! and a file may be written anew under its old number): what is there is compared with the copy in a few spots before the
-//! copy is taken for it.
+//! Unwind data is relative to its own address, so one copy serves all processes. There are exceptions: pointers may be
+//! absolute, and a file may be rewritten under its old inode number. So before a copy is used, a few spots of it are
+//! compared with the process's memory.
 //!
-//! A copy lives as long as a process uses it. Those that nobody uses wait for the next short process, up to [`IDLE_OCTETS`].
+//! A copy lives as long as a process uses it. Unused copies wait for the next short process, up to [`IDLE_OCTETS`].
 
 use crate::go::{self, Spot};
 use crate::memory::{Memory, ProcessMemory, Readable};
@@ -20,14 +20,14 @@ use self_cell::{MutBorrow, self_cell};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// More unwind data than this is not copied from one object.
+/// Most unwind data that is copied from one object, in octets.
 const MOST: u64 = 256 << 20;
-/// Copies that no process uses are kept up to so many octets in all.
+/// Total size of the copies that are kept though no process uses them, in octets.
 const IDLE_OCTETS: usize = 12 << 20;
-/// Octets that are compared in each spot.
+/// Number of octets that are compared in each spot.
 const SPOT: usize = 64;
 
-/// What tells a file apart: device and inode; the vdso has none.
+/// Identifies a file: device and inode. The vdso has neither.
 pub(crate) type File = (i32, i32, u64);
 
 /// The octets that a table refers to.
@@ -38,7 +38,7 @@ struct Parts {
 }
 
 self_cell!(
-    /// A table with what it refers to.
+    /// A table together with what it refers to.
     struct Owned {
         owner: Parts,
         #[covariant]
@@ -48,10 +48,10 @@ self_cell!(
 
 /// The unwind data of one file.
 pub(crate) struct Object {
-    /// Where `.eh_frame` is, from the object's first octet.
+    /// Offset of `.eh_frame` from the object's first octet.
     eh_at: u64,
     octets: usize,
-    /// Where the process has octets that a copy must agree with, from the object's first octet, and these octets.
+    /// Spots at which a process's memory must agree with the copy: offsets from the object's first octet, and octets.
     spots: Vec<Spot>,
     data: Owned,
 }
@@ -81,7 +81,7 @@ impl Object {
         Some(Object { eh_at, octets, spots, data })
     }
 
-    /// The `.eh_frame` that the linker put there, with its index, and its address.
+    /// The `.eh_frame` that the linker wrote, with its index, and its address.
     fn linked(memory: &ProcessMemory, base: u64) -> Option<(Vec<FdeRef>, Vec<u8>, u64)> {
         let found = locate(&Readable(memory), base)?;
         let room = found.eh_end.checked_sub(found.eh).filter(|n| *n <= MOST)?;
@@ -92,7 +92,7 @@ impl Object {
             let mut index: Vec<FdeRef> =
                 raw.chunks_exact(8).map(|e| FdeRef { pc: half(&e[..4]), fde: half(&e[4..]) }).collect();
             table::adopt_list(&mut index, found.hdr, base, found.eh).then_some(())?;
-            // the list says where the last FDE is: what follows it in the segment is not unwind data
+            // the list says where the last FDE is; what follows that FDE in the segment is not unwind data
             let last = u64::from(index.iter().map(|e| e.fde).max()?);
             let len = memory.half(found.eh.checked_add(last)?).ok()?;
             let eh = memory.bytes(found.eh, (last + 4).checked_add(u64::from(len))?, room).ok()?;
@@ -111,7 +111,7 @@ impl Object {
         Some((index, eh, found.eh))
     }
 
-    /// Whether what is mapped from `base` on has this unwind data: compared in a few spots.
+    /// Whether the object that is mapped at `base` has this unwind data. A few spots are compared.
     fn is_at(&self, memory: &ProcessMemory, base: u64) -> bool {
         self.spots.iter().all(|(at, ours)| {
             let theirs = memory.bytes(base.wrapping_add(*at), ours.len() as u64, SPOT as u64);
@@ -130,25 +130,25 @@ self_cell!(
 );
 
 impl Placed {
-    /// The table for addresses of that process.
+    /// The table for the addresses of that process.
     pub(crate) fn table(&self) -> &Table<'_> {
         self.borrow_dependent()
     }
 }
 
-/// The copies that there are.
+/// All copies.
 #[derive(Default)]
 pub struct Objects {
-    /// Those used last come last. `None`: an object without unwind data.
+    /// The copies, the last used one last. `None`: an object without unwind data.
     known: RefCell<Vec<(File, Option<Rc<Object>>)>>,
     generation: Cell<u64>,
 }
 
-/// Files without unwind data that are remembered as such.
+/// Most files that are remembered, with and without unwind data.
 const MOST_KNOWN: usize = 4096;
 
 impl Objects {
-    /// The unwind data of `file`, whose first page a process has mapped at `base`.
+    /// The unwind data of `file`, for a process that has mapped the file's first page at `base`.
     pub(crate) fn at(&self, file: File, memory: &ProcessMemory, base: u64) -> Option<Placed> {
         let mut known = self.known.borrow_mut();
         let same = |(of, object): &(File, Option<Rc<Object>>)| {
@@ -162,7 +162,7 @@ impl Objects {
         Some(Placed::new(found?, |object| object.data.borrow_dependent().moved(base, base + object.eh_at)))
     }
 
-    /// Gives back what nobody uses, the oldest first, beyond what is kept for the next process.
+    /// Drops unused copies, the oldest first, beyond those that are kept for the next process.
     pub(crate) fn tidy(&self) {
         let mut known = self.known.borrow_mut();
         let idle = |object: &Option<Rc<Object>>| {
@@ -183,13 +183,13 @@ impl Objects {
         });
     }
 
-    /// A number that no set of regions has had.
+    /// A new number for a set of regions.
     pub(crate) fn next_generation(&self) -> u64 {
         self.generation.set(self.generation.get() + 1);
         self.generation.get()
     }
 
-    /// Octets of all copies, and how many there are.
+    /// The total size of all copies in octets, and their number.
     pub fn size(&self) -> (usize, usize) {
         let known = self.known.borrow();
         let objects = known.iter().filter_map(|(_, object)| object.as_ref());

@@ -1,8 +1,8 @@
-//! A .pct file written from outside the process that it is about: by a controller that stays.
+//! A .pct file about a process that a staying controller writes from outside.
 //!
-//! The same layout and the same append rule as the runtime's (`pct-format`), so the file is readable at any instant, also
-//! after `kill -9` of the controller. Stacks are interned into a trie, as the runtime does; the log grows block by block
-//! and, at its limit, writes over the oldest ring segment and counts what was in it.
+//! The layout and the rules of appending are the runtime's (`pct-format`), so the file is readable at any instant, also
+//! after `kill -9` of the controller. Stacks are interned in a trie, as in the runtime. The log grows block by block.
+//! At its limit, the oldest ring segment is overwritten and what was in it is counted.
 
 use crate::mapped::MappedFile;
 use pct_format::head::kind;
@@ -19,19 +19,19 @@ use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const BLOCK_WORDS: usize = layout::BLOCK_BYTES / 8;
-/// Longest path or argument text that is kept.
+/// Longest path or argument text that is kept, in octets.
 const TEXT_LIMIT: usize = 4096;
-/// Functions take at most one part in so many of the file.
+/// Functions take at most one part in this many of the file.
 const CODES_SHARE: usize = 4;
-/// Octets of a line table in one record.
+/// Octets of a line table that one record holds.
 const LINES_PART: usize = 3500;
 
-/// What the header says of the process and of the way it is sampled.
+/// What the header says about the process and how it is sampled.
 #[derive(Debug, Clone)]
 pub struct Subject {
-    /// Process id as we see it.
+    /// Process id in pct's pid namespace.
     pub pid: u32,
-    /// Process id as the process sees itself.
+    /// Process id in the process's own pid namespace.
     pub own_pid: u32,
     /// Parent's process id.
     pub ppid: u32,
@@ -45,15 +45,15 @@ pub struct Subject {
     pub exe: Vec<u8>,
     /// The executable's build-id, empty when not known.
     pub build_id: Vec<u8>,
-    /// The clock that was asked for.
+    /// The clock that was requested.
     pub clock_asked: Clock,
     /// What makes samples due.
     pub clock: Clock,
-    /// Samples per CPU second that are asked for.
+    /// Requested samples per CPU second.
     pub hz: u32,
     /// How stacks are walked.
     pub stacks: StackMode,
-    /// Most frames of a stack.
+    /// Most frames that are kept of a stack.
     pub depth: u64,
     /// Upper bound of the file in bytes.
     pub limit: usize,
@@ -61,7 +61,7 @@ pub struct Subject {
 
 #[derive(Debug, Clone, Copy)]
 struct Cursor {
-    /// First word of the segment and the one behind its last.
+    /// Index of the segment's first word, and of the word behind its last.
     segment: (usize, usize),
     at: usize,
 }
@@ -71,12 +71,12 @@ struct ThreadLog {
     tid: u32,
     name: [u64; 2],
     cursor: Option<Cursor>,
-    /// Samples in the current segment and their weight.
+    /// Number of samples in the current segment, and their weight.
     in_segment: (u64, u64),
     overwritten: (u64, u64),
 }
 
-/// A ring segment that may be written over.
+/// A ring segment that may be overwritten.
 #[derive(Debug)]
 struct Old {
     segment: (usize, usize),
@@ -84,7 +84,8 @@ struct Old {
     samples: (u64, u64),
 }
 
-/// A recording under way. Dropping it leaves the file armed, as a crash would; [`Recording::close`] says how it ended.
+/// A recording in progress. Dropping it leaves the file armed, as a crash would; [`Recording::close`] says how it
+/// ended.
 #[derive(Debug)]
 pub struct Recording {
     map: MappedFile,
@@ -99,14 +100,25 @@ pub struct Recording {
     regions: Vec<(RegionFacts<Vec<u8>>, bool)>,
     period_ns: u64,
     losses: [(u64, u64); at::LOSS_PAIRS],
-    /// Functions of interpreted languages, and the words that they take.
+    /// Number of functions of interpreted languages, and the words that they occupy.
     codes: u32,
     code_words: usize,
 }
 
-/// Nanoseconds of CLOCK_MONOTONIC, never 0: the raw time of these files.
+/// Nanoseconds of CLOCK_MONOTONIC, never 0. This is the raw time of these files.
 pub fn now_ns() -> u64 {
     crate::ptrace::sys::monotonic_ns().max(1)
+}
+
+/// Nanoseconds of CLOCK_REALTIME; 0 if the clock is set to a time before 1970.
+fn realtime_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Turns an index or a count into a number of the file. Each counted thing has a record, so there are never 2^32.
+fn id(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 impl Recording {
@@ -138,22 +150,22 @@ impl Recording {
         recording.header(subject);
         recording.begin(segment, segment_kind::KEEP, None);
         // the magic goes last: until then it is no .pct file
-        recording.word(at::MAGIC, layout::MAGIC);
+        recording.set_header_word(at::MAGIC, layout::MAGIC);
         Ok(recording)
     }
 
-    /// Nanoseconds of CPU time that a weight of 1 stands for.
+    /// Nanoseconds of CPU time that a weight of 1 represents.
     pub fn period_ns(&self) -> u64 {
         self.period_ns
     }
 
-    fn word(&self, at: usize, word: u64) {
+    fn set_header_word(&self, at: usize, word: u64) {
         self.map.words()[at].store(word, Ordering::Release);
     }
 
     fn header(&mut self, s: &Subject) {
         let now = now_ns();
-        let real = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+        let real = realtime_ns();
         let rate = u64::from(s.hz) * 1000;
         let words = [
             (at::BYTE_ORDER, layout::BYTE_ORDER),
@@ -185,21 +197,21 @@ impl Recording {
             (at::FIRST_ANCHOR + 2, real),
         ];
         for (at, word) in words {
-            self.word(at, word);
+            self.set_header_word(at, word);
         }
         let boot = boot_id();
         for (i, half) in boot.chunks_exact(8).enumerate() {
-            self.word(at::BOOT_ID + i, u64::from_ne_bytes(half.try_into().unwrap_or_default()));
+            self.set_header_word(at::BOOT_ID + i, u64::from_ne_bytes(half.try_into().unwrap_or_default()));
         }
         let mut id = [0u8; 32];
         let n = s.build_id.len().min(32);
         id[..n].copy_from_slice(&s.build_id[..n]);
-        self.word(at::BUILD_ID_BYTES, n as u64);
+        self.set_header_word(at::BUILD_ID_BYTES, n as u64);
         for (i, part) in id.chunks_exact(8).enumerate() {
-            self.word(at::BUILD_ID + i, u64::from_ne_bytes(part.try_into().unwrap_or_default()));
+            self.set_header_word(at::BUILD_ID + i, u64::from_ne_bytes(part.try_into().unwrap_or_default()));
         }
-        self.word(at::ARGC, memchr::memchr_iter(0, &s.argv).count() as u64);
-        self.word(at::ARGV_BYTES, s.argv.len() as u64);
+        self.set_header_word(at::ARGC, memchr::memchr_iter(0, &s.argv).count() as u64);
+        self.set_header_word(at::ARGV_BYTES, s.argv.len() as u64);
         let host = std::fs::read("/proc/sys/kernel/hostname").unwrap_or_default();
         self.text(Text::Argv, &s.argv);
         self.text(Text::Exe, &s.exe);
@@ -215,35 +227,35 @@ impl Recording {
             let at = self.strings + i;
             self.map.words()[at / 8].fetch_or(u64::from(*byte) << (8 * (at % 8)), Ordering::Relaxed);
         }
-        self.word(at::TEXT + which as usize, ((self.strings as u64) << 32) | text.len() as u64);
+        self.set_header_word(at::TEXT + which as usize, ((self.strings as u64) << 32) | text.len() as u64);
         self.strings += text.len();
     }
 
     /// Writes the latest anchor with the process's CPU times.
     pub fn anchor(&mut self, user_ns: u64, system_ns: u64) {
         let now = now_ns();
-        let real = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+        let real = realtime_ns();
         let sequence = self.map.words()[at::LATEST_ANCHOR].load(Ordering::Relaxed) & !1;
-        self.word(at::LATEST_ANCHOR, sequence + 1);
+        self.set_header_word(at::LATEST_ANCHOR, sequence + 1);
         for (i, word) in [now, now, real].into_iter().enumerate() {
-            self.word(at::LATEST_ANCHOR + 1 + i, word);
+            self.set_header_word(at::LATEST_ANCHOR + 1 + i, word);
         }
-        self.word(at::USER_NS, user_ns);
-        self.word(at::SYSTEM_NS, system_ns);
-        self.word(at::LATEST_ANCHOR, sequence + 2);
+        self.set_header_word(at::USER_NS, user_ns);
+        self.set_header_word(at::SYSTEM_NS, system_ns);
+        self.set_header_word(at::LATEST_ANCHOR, sequence + 2);
     }
 
-    /// Adds to the losses of one cause.
+    /// Adds to the losses of a cause.
     pub fn lose(&mut self, cause: LossCause, samples: u64, weight: u64) {
         let pair = &mut self.losses[cause as usize];
         pair.0 += samples;
         pair.1 += weight;
         let (samples, weight) = *pair;
-        self.word(at::LOSSES + 2 * cause as usize, samples);
-        self.word(at::LOSSES + 2 * cause as usize + 1, weight);
+        self.set_header_word(at::LOSSES + 2 * cause as usize, samples);
+        self.set_header_word(at::LOSSES + 2 * cause as usize + 1, weight);
     }
 
-    /// Adds a thread; its serial number in this file.
+    /// Adds a thread and returns its serial number in this file.
     pub fn thread(&mut self, tid: u32, name: &[u8]) -> u32 {
         let name = &name[..name.len().min(16)];
         let mut padded = [0u8; 16];
@@ -256,8 +268,8 @@ impl Recording {
             in_segment: (0, 0),
             overwritten: (0, 0),
         });
-        let serial = self.threads.len() as u32;
-        self.word(at::THREADS, u64::from(serial));
+        let serial = id(self.threads.len());
+        self.set_header_word(at::THREADS, u64::from(serial));
         let mut buffer = [0; 16];
         let e = Encoder::new(&mut buffer).raw_word(now_ns()).number(u64::from(tid)).text(name);
         let record = e.finish(kind::THREAD_BEGIN, serial).map(<[u64]>::to_vec);
@@ -265,7 +277,7 @@ impl Recording {
         serial
     }
 
-    /// Notes the end of a thread and the CPU time that it had used.
+    /// Records the end of a thread and the CPU time that it had used.
     pub fn thread_end(&mut self, thread: u32, cpu_ns: u64) {
         let tid = self.threads[thread as usize - 1].tid;
         let mut buffer = [0; 8];
@@ -274,16 +286,16 @@ impl Recording {
         self.keep_record(record);
     }
 
-    /// Compares the regions of now with those known: new ones begin, missing ones end.
+    /// Compares the current regions with those of the last call: records which begin and which end.
     pub fn regions(&mut self, now: &[RegionFacts<Vec<u8>>]) {
         let mut changed = false;
-        for id in 0..self.regions.len() {
-            if self.regions[id].1 && !now.contains(&self.regions[id].0) {
-                self.regions[id].1 = false;
+        for at in 0..self.regions.len() {
+            if self.regions[at].1 && !now.contains(&self.regions[at].0) {
+                self.regions[at].1 = false;
                 changed = true;
                 let mut buffer = [0; 4];
                 let e = Encoder::new(&mut buffer).raw_word(now_ns());
-                let record = e.finish(kind::REGION_END, id as u32 + 1).map(<[u64]>::to_vec);
+                let record = e.finish(kind::REGION_END, id(at + 1)).map(<[u64]>::to_vec);
                 self.keep_record(record);
             }
         }
@@ -294,16 +306,16 @@ impl Recording {
             changed = true;
             self.regions.push((region.clone(), true));
             let mut buffer = vec![0; 64 + (region.path.len() + region.build_id.len()) / 7];
-            let record = region.begin(&mut buffer, self.regions.len() as u32, now_ns());
+            let record = region.begin(&mut buffer, id(self.regions.len()), now_ns());
             self.keep_record(record.map(<[u64]>::to_vec));
         }
         if changed {
             let epoch = self.map.words()[at::REGION_EPOCH].load(Ordering::Relaxed);
-            self.word(at::REGION_EPOCH, epoch + 1);
+            self.set_header_word(at::REGION_EPOCH, epoch + 1);
         }
     }
 
-    /// Notes that the process has an interpreter.
+    /// Records that the process has an interpreter.
     pub fn interpreter(&mut self, language: Language, version: u64, state: InterpreterState, path: &[u8]) {
         let mut buffer = vec![0; 16 + path.len() / 7];
         let e = Encoder::new(&mut buffer).raw_word(now_ns()).number(version).number(state as u64).text(path);
@@ -311,8 +323,8 @@ impl Recording {
         self.keep_record(record);
     }
 
-    /// Adds a function of an interpreted language, with its line table of `whole` octets, of which `lines` are kept; its number.
-    /// `None`: there is no room for it.
+    /// Adds a function of an interpreted language and returns its number. Its line table has `whole` octets, of which
+    /// `lines` are kept. `None`: there is no room for it.
     pub fn code(
         &mut self,
         facts: &CodeFacts<Vec<u8>>,
@@ -333,7 +345,7 @@ impl Recording {
         }
         self.codes = id;
         let mut offset = 0;
-        // an empty table is a record too: each instruction has the first line then
+        // an empty table gets a record too: then each instruction has the first line
         loop {
             let octets = &lines[offset..lines.len().min(offset + LINES_PART)];
             let part = LineTablePart { form: form as u64, offset: offset as u64, whole, octets };
@@ -346,11 +358,20 @@ impl Recording {
         }
     }
 
-    /// Interns a stack, innermost caller first; its id, 0 for an empty one or when there is no room for it.
+    /// Interns a stack, innermost caller first. Returns its id; 0 if it is empty or there is no room for it.
     pub fn stack(&mut self, frames: &[Frame]) -> u32 {
-        let mut parent = 0;
+        self.stack_under(0, frames)
+    }
+
+    /// Interns the stack with this id plus one more frame at its inner end.
+    pub fn stack_below(&mut self, stack: u32, frame: Frame) -> u32 {
+        self.stack_under(stack, &[frame])
+    }
+
+    fn stack_under(&mut self, outer: u32, frames: &[Frame]) -> u32 {
+        let mut parent = outer;
         let mut rest = frames.len();
-        // walk the known part from the outside inwards
+        // walk the part that is interned already from the outermost frame inwards
         while rest > 0 {
             match self.stacks.get(&(parent, frames[rest - 1].encode())) {
                 Some(id) => parent = *id,
@@ -361,7 +382,7 @@ impl Recording {
         if rest == 0 {
             return parent;
         }
-        let first = self.stacks.len() as u32 + 1;
+        let first = id(self.stacks.len() + 1);
         let mut buffer = vec![0; rest + 2];
         let mut e = Encoder::new(&mut buffer).raw_word(u64::from(first));
         for frame in frames[..rest].iter().rev() {
@@ -371,10 +392,9 @@ impl Recording {
         if !self.keep_record(record) {
             return 0;
         }
-        for (i, frame) in frames[..rest].iter().rev().enumerate() {
-            let id = first + i as u32;
-            self.stacks.insert((parent, frame.encode()), id);
-            parent = id;
+        for (number, frame) in (first..).zip(frames[..rest].iter().rev()) {
+            self.stacks.insert((parent, frame.encode()), number);
+            parent = number;
         }
         parent
     }
@@ -399,7 +419,7 @@ impl Recording {
         }
     }
 
-    /// Notes that the process is executing another program.
+    /// Records that the process is executing another program.
     pub fn exec(&mut self, path: &[u8]) {
         let mut buffer = vec![0; 8 + path.len() / 7];
         let e = Encoder::new(&mut buffer).raw_word(now_ns()).text(path);
@@ -409,9 +429,9 @@ impl Recording {
         }
     }
 
-    /// Ends the recording: `state` says how.
+    /// Ends the recording. `state` says how it ended.
     pub fn close(self, state: State) {
-        self.word(at::STATE, state as u64);
+        self.set_header_word(at::STATE, state as u64);
     }
 
     fn process_record(&mut self, record: &[u64]) {
@@ -424,7 +444,7 @@ impl Recording {
         self.process = cursor.or(self.process);
     }
 
-    /// A record that is never overwritten; false when there was no room.
+    /// Appends a record that is never overwritten. Returns false when there was no room.
     fn keep_record(&mut self, record: Option<Vec<u64>>) -> bool {
         let appended = record.and_then(|record| {
             self.append(self.keep, &record).or_else(|| {
@@ -440,7 +460,7 @@ impl Recording {
         appended.is_some()
     }
 
-    /// A new ring segment for a thread: grown, or the oldest one written over.
+    /// A new ring segment for a thread: the log grows, or the oldest segment is overwritten.
     fn ring_segment(&mut self, thread: usize) -> Option<Cursor> {
         let left = self.threads[thread].cursor.take();
         let samples = std::mem::take(&mut self.threads[thread].in_segment);
@@ -464,7 +484,7 @@ impl Recording {
     fn new_block(&mut self) -> Option<(usize, usize)> {
         let from = self.map.allocated();
         self.map.grow(from + layout::BLOCK_BYTES).ok()?;
-        self.word(at::ALLOCATED, self.map.allocated() as u64);
+        self.set_header_word(at::ALLOCATED, self.map.allocated() as u64);
         Some((from / 8, from / 8 + BLOCK_WORDS))
     }
 
@@ -480,12 +500,12 @@ impl Recording {
         if let Some(index) = thread {
             let t = &self.threads[index];
             head.tid = t.tid;
-            head.thread = index as u32 + 1;
+            head.thread = id(index + 1);
             head.name = t.name;
             (head.overwritten, head.overwritten_weight) = t.overwritten;
         }
         push::begin_segment(&self.map.words()[segment.0..segment.1], &head);
-        self.word(at::GENERATION, self.generation);
+        self.set_header_word(at::GENERATION, self.generation);
         Cursor { segment, at: push::RECORDS_AT }
     }
 

@@ -1,4 +1,4 @@
-//! The executable regions of a target, as a recording wants them.
+//! Finds the executable regions of a target, in the form that a recording needs.
 
 use crate::image::Image;
 use crate::memory::Memory;
@@ -7,7 +7,7 @@ use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 
-/// Finds regions, and remembers build-ids by file so that each object's note is read once.
+/// Finds regions. It remembers build-ids by file, so that each object's note is read once.
 #[derive(Debug, Default)]
 pub struct Regions {
     build_ids: HashMap<(i32, i32, u64), Vec<u8>>,
@@ -17,7 +17,7 @@ const DELETED: &[u8] = b" (deleted)";
 
 impl Regions {
     /// The regions of `maps`.
-    pub fn of(&mut self, maps: &[MemoryMap], memory: &impl Memory) -> Vec<RegionFacts<Vec<u8>>> {
+    pub fn regions_of(&mut self, maps: &[MemoryMap], memory: &impl Memory) -> Vec<RegionFacts<Vec<u8>>> {
         let mut found = Vec::new();
         for map in maps.iter().filter(|m| m.perms.contains(MMPermissions::EXECUTE)) {
             let (mut path, mut flags) = (path_of(map), 0);
@@ -35,7 +35,7 @@ impl Regions {
                 start: map.address.0,
                 end: map.address.1,
                 offset: map.offset,
-                device: ((map.dev.0 as u64) << 32) | map.dev.1 as u64,
+                device: (u64::from(map.dev.0.cast_unsigned()) << 32) | u64::from(map.dev.1.cast_unsigned()),
                 inode: map.inode,
                 flags,
                 build_id: self.build_id(map, maps, memory),
@@ -53,7 +53,7 @@ impl Regions {
         if let Some(known) = self.build_ids.get(&key) {
             return known.clone();
         }
-        // byte 0 of the file: the nearest mapping of it below with offset 0
+        // byte 0 of the file is at its nearest mapping below with offset 0
         let head = maps
             .iter()
             .rev()

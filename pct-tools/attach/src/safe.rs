@@ -1,12 +1,13 @@
-//! Is this a point at which a stopped thread may run malloc, the loader or setenv?
+//! Decides whether a stopped thread may run malloc, the loader or setenv at its current point.
 //!
-//! Calls at a random point corrupted the heap of 10 % of single-threaded programs (glibc takes no lock while there is one
-//! thread) and dead-locked half of those with threads. A point is safe when the thread is in no such code: it is in a system
-//! call that such code does not make, or outside of libc, loader and allocator; and no frame of its stack is in one of the
-//! functions listed here.
+//! Calls at a random point corrupted the heap of 10 % of single-threaded programs (glibc takes no lock while
+//! there is one thread) and dead-locked half of those with threads. A point is safe if the thread is in no such
+//! code: it is in a system call that such code does not make, or it is outside of libc, loader and allocator, and
+//! no frame of its stack is in one of the functions listed here.
 
 use crate::facts::Target;
 use crate::image::Image;
+use crate::loading::is_linking;
 use crate::memory::{Memory, ProcessMemory};
 use crate::ptrace::call::is_in_a_call;
 use crate::ptrace::sys::{self, Regs, Tid};
@@ -20,13 +21,13 @@ use std::rc::Rc;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unsafe {
-    /// A restartable sequence is under way: it would go on unprotected.
+    /// A restartable sequence is running. It would go on unprotected.
     #[error("a restartable sequence is under way")]
     RestartableSequence,
     /// The thread has no libc thread block.
     #[error("the thread has no thread block of the C library")]
     NoThreadBlock,
-    /// A system call that allocators, loaders or thread starts sit in.
+    /// The thread is in a system call that allocators, loaders or thread starts make.
     #[error("it is in system call {0}")]
     SystemCall(i64),
     /// The program counter is in libc, the loader or an allocator.
@@ -38,7 +39,7 @@ pub enum Unsafe {
     /// It is inside a signal handler.
     #[error("it is inside a signal handler")]
     SignalHandler,
-    /// The stack could not be followed, so nothing is known.
+    /// The stack could not be walked, so nothing is known.
     #[error("its stack could not be followed")]
     Unknown,
     /// The loader is at work.
@@ -49,7 +50,7 @@ pub enum Unsafe {
     OtherCall,
 }
 
-/// Functions that take the allocator's, the loader's or the environment's locks, or run without any.
+/// Functions that hold locks of the allocator, the loader or the environment, or that work without any.
 const NOT_BELOW: &[&str] = &[
     "malloc",
     "calloc",
@@ -90,7 +91,7 @@ const NOT_BELOW: &[&str] = &[
     "__libc_start_main_impl",
 ];
 
-/// System calls that the above sit in.
+/// System calls that those functions make.
 const NOT_IN: &[i64] = &[
     libc::SYS_futex,
     libc::SYS_mmap,
@@ -111,14 +112,14 @@ const NOT_IN: &[i64] = &[
     libc::SYS_vfork,
 ];
 
-/// Frames that must be looked at before a stack counts as harmless.
+/// Frames that must be checked before a stack counts as harmless.
 const DEEP: usize = 512;
 
-/// What is known of a target's code for the judgement; made once per attach.
+/// What must be known of a target's code to judge a point. It is made once per attach.
 pub struct SafePoints {
     /// Address ranges of the functions in [`NOT_BELOW`], with their names.
     functions: Vec<(u64, u64, &'static str)>,
-    /// Ranges of the images that a running thread must be outside of.
+    /// Ranges of the images in which a running thread is not safe.
     images: Vec<(u64, u64, String)>,
     restorer: Option<u64>,
     r_debug: Option<u64>,
@@ -126,8 +127,8 @@ pub struct SafePoints {
 }
 
 impl SafePoints {
-    /// Looks the functions up in the target's images.
-    pub fn of(target: &Target, memory: &ProcessMemory) -> Self {
+    /// Finds the functions in the target's images.
+    pub fn find_in(target: &Target, memory: &ProcessMemory) -> Self {
         let mut functions = Vec::new();
         let mut images = Vec::new();
         for (path, image) in &target.images {
@@ -149,10 +150,10 @@ impl SafePoints {
         SafePoints { functions, images, restorer: target.gadgets.restorer, r_debug: target.r_debug, walker }
     }
 
-    /// Judges a stopped thread, of which [`any_call`] is content.
+    /// Judges a stopped thread for which [`any_call`] has found no objection.
     ///
     /// # Errors
-    /// Why it is not safe; another moment or another thread may be.
+    /// Why it is not safe. Another moment or another thread may be.
     pub fn judge(&mut self, regs: &Regs, memory: &ProcessMemory, loader: bool) -> Result<(), Unsafe> {
         if regs.fs_base == 0 {
             return Err(Unsafe::NoThreadBlock);
@@ -160,7 +161,7 @@ impl SafePoints {
         if loader && self.loader_is_busy(memory) {
             return Err(Unsafe::LoaderBusy);
         }
-        let call = regs.orig_rax as i64;
+        let call = regs.orig_rax.cast_signed();
         if call >= 0 {
             if NOT_IN.contains(&call) {
                 return Err(Unsafe::SystemCall(call));
@@ -184,7 +185,7 @@ impl SafePoints {
             }
             let below = self.functions.iter().find(|(from, to, _)| (*from..*to).contains(&call));
             match below {
-                // every stack ends in the start routine; only what is above it matters
+                // every stack ends in the start routine; only the frames inside of it matter
                 Some((_, _, "__libc_start_main_impl")) | None => {}
                 Some((_, _, name)) => return Err(Unsafe::Below((*name).to_owned())),
             }
@@ -192,15 +193,14 @@ impl SafePoints {
         Ok(())
     }
 
-    /// `r_debug.r_state` is not RT_CONSISTENT: a dlopen or dlclose is under way.
+    /// Whether a dlopen or dlclose is running: `r_debug.r_state` is not RT_CONSISTENT.
     fn loader_is_busy(&self, memory: &ProcessMemory) -> bool {
-        const R_STATE: u64 = 24;
-        self.r_debug.is_some_and(|at| memory.half(at + R_STATE).is_ok_and(|state| state != 0))
+        self.r_debug.is_some_and(|list| is_linking(list, memory))
     }
 }
 
-/// The rules for any call, also of code that is all ours: no restartable sequence may be under way, and no call of another
-/// controller.
+/// The rules for any call, even if only pct's own code runs: no restartable sequence and no call of another
+/// controller may be in progress.
 ///
 /// # Errors
 /// [`Unsafe::RestartableSequence`], [`Unsafe::OtherCall`].
@@ -210,7 +210,7 @@ pub fn any_call(tid: Tid, regs: &Regs, maps: &[MemoryMap], memory: &ProcessMemor
         return Err(Unsafe::OtherCall);
     }
     match sys::rseq_area(tid) {
-        Ok(Some(area)) if memory.word(area + RSEQ_CS).is_ok_and(|cs| cs != 0) => {
+        Ok(Some(area)) if memory.read_word(area + RSEQ_CS).is_ok_and(|cs| cs != 0) => {
             Err(Unsafe::RestartableSequence)
         }
         _ => Ok(()),
@@ -222,35 +222,53 @@ fn is_loader(image: &Image, memory: &ProcessMemory, name: &str) -> bool {
 }
 
 /// The threads of a target that can be stopped.
+///
+/// The first thread comes after equally good ones, or after all others if any point is safe. While it is stopped,
+/// the kernel delivers signals to the process to another thread, and the main loop may wait for the first.
 #[derive(Debug, Default)]
 pub struct Candidates {
-    /// Those first that wait where calls are safest; told without stopping any.
+    /// The threads, with those first that wait where calls are safest. Nothing was stopped to find this out.
     pub threads: Vec<Tid>,
-    /// Threads that no stop can reach: their vfork returns when the child executes or ends.
+    /// Threads that cannot be stopped, because their vfork has not returned: the child has not executed or ended yet.
     pub in_vfork: Vec<Tid>,
 }
 
 impl Candidates {
-    /// Those of a process. `memory` is its own, where the flags of `clone3` are.
-    pub fn of(pid: i32, memory: &impl Memory) -> Candidates {
+    /// The candidates of a process. `memory` is the process's, and holds the flags of `clone3`. `anywhere`: all points
+    /// are equally safe.
+    pub fn of_process(pid: i32, memory: &impl Memory, anywhere: bool) -> Candidates {
         let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
             return Candidates::default();
         };
-        let mut ranked = Vec::new();
+        let mut calls = Vec::new();
         let mut in_vfork = Vec::new();
         for tid in entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok().map(Tid)) {
             let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).unwrap_or_default();
             match is_in_vfork(&text, memory) {
                 true => in_vfork.push(tid),
-                false => ranked.push((rank(&text), tid)),
+                false => calls.push((tid, text)),
             }
         }
-        ranked.sort_by_key(|(rank, _)| *rank);
-        Candidates { threads: ranked.into_iter().map(|(_, tid)| tid).collect(), in_vfork }
+        Candidates { threads: in_order(Tid(pid), calls, anywhere), in_vfork }
     }
 }
 
-/// How good it is to stop a thread with this `/proc/TID/syscall`; 0 is best.
+/// Sorts threads by their `/proc/TID/syscall`, the best first.
+fn in_order(first: Tid, threads: Vec<(Tid, String)>, anywhere: bool) -> Vec<Tid> {
+    // a thread that does not run stops at once
+    let runs = |syscall: &str| u8::from(syscall.trim_end() == "running");
+    let mut ranked: Vec<(bool, u8, bool, Tid)> = threads
+        .into_iter()
+        .map(|(tid, syscall)| match anywhere {
+            true => (tid == first, runs(&syscall), false, tid),
+            false => (false, rank(&syscall), tid == first, tid),
+        })
+        .collect();
+    ranked.sort_unstable();
+    ranked.into_iter().map(|(.., tid)| tid).collect()
+}
+
+/// How good it is to stop a thread with this `/proc/TID/syscall`. 0 is best.
 fn rank(syscall: &str) -> u8 {
     const BEST: &[i64] = &[
         libc::SYS_poll,
@@ -275,7 +293,8 @@ fn rank(syscall: &str) -> u8 {
     }
 }
 
-/// Does a thread with this `/proc/TID/syscall` wait in vfork, or in a clone that waits like it (posix_spawn)?
+/// Whether a thread with this `/proc/TID/syscall` waits in vfork, or in a clone that waits in the same way
+/// (posix_spawn).
 fn is_in_vfork(syscall: &str, memory: &impl Memory) -> bool {
     let mut words = syscall.split_whitespace();
     let Some(call) = words.next().and_then(|word| word.parse::<i64>().ok()) else { return false };
@@ -284,7 +303,7 @@ fn is_in_vfork(syscall: &str, memory: &impl Memory) -> bool {
         (libc::SYS_vfork, _) => return true,
         (libc::SYS_clone, Some(flags)) => flags,
         // the first word of struct clone_args
-        (libc::SYS_clone3, Some(at)) => memory.word(at).unwrap_or(0),
+        (libc::SYS_clone3, Some(at)) => memory.read_word(at).unwrap_or(0),
         _ => 0,
     };
     flags & u64::from(libc::CLONE_VFORK.unsigned_abs()) != 0
@@ -294,6 +313,21 @@ fn is_in_vfork(syscall: &str, memory: &impl Memory) -> bool {
 mod tests {
     use super::*;
     use std::io;
+
+    #[test]
+    fn the_first_thread_is_taken_when_no_other_is_as_good() {
+        let call =
+            |tid: i32, number: i64| (Tid(tid), format!("{number} 0x0 0x0 0x0 0x0 0x0 0x0 0x7ffd 0x7f00\n"));
+        let order = |other: (Tid, String), anywhere| {
+            in_order(Tid(1), vec![call(1, libc::SYS_epoll_wait), other], anywhere)
+        };
+        let (first, other) = (Tid(1), Tid(2));
+        assert_eq!(order(call(2, libc::SYS_nanosleep), false), [other, first]);
+        // a point in futex is not safe for malloc
+        assert_eq!(order(call(2, libc::SYS_futex), false), [first, other]);
+        assert_eq!(order(call(2, libc::SYS_futex), true), [other, first]);
+        assert_eq!(order((other, "running\n".to_owned()), true), [other, first]);
+    }
 
     #[test]
     fn threads_in_vfork_are_told_by_their_call() {

@@ -1,4 +1,4 @@
-//! What a recording's header says of a running process.
+//! What a recording's header says about a running process.
 
 use crate::image::Image;
 use crate::memory::ProcessMemory;
@@ -9,18 +9,18 @@ use procfs::process::Process;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
-/// How it is sampled, for the header.
+/// How the process is sampled, for the header.
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
-    /// The clock that was asked for.
+    /// The clock that was requested.
     pub clock_asked: Clock,
     /// What makes samples due.
     pub clock: Clock,
-    /// Samples per second that are asked for.
+    /// Requested samples per second.
     pub hz: u32,
     /// How stacks are walked.
     pub stacks: StackMode,
-    /// Most frames of a stack.
+    /// Most frames that are kept of a stack.
     pub depth: usize,
     /// Upper bound of the file in bytes.
     pub limit: usize,
@@ -29,8 +29,8 @@ pub struct Manner {
 }
 
 impl Subject {
-    /// Reads it from `/proc`; what cannot be read stays empty.
-    pub fn of(pid: i32, manner: &Manner) -> Subject {
+    /// Reads the subject from `/proc`. What cannot be read stays empty.
+    pub fn read_proc(pid: i32, manner: &Manner) -> Subject {
         let stat = Process::new(pid).and_then(|p| p.stat()).ok();
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let own = status.lines().find_map(|l| l.strip_prefix("NSpid:"));
@@ -40,9 +40,9 @@ impl Subject {
         let build_id = memory.and_then(|m| Image::program_of(pid, &m)?.build_id(&m)).unwrap_or_default();
         let exe = std::fs::read_link(folder.join("exe")).unwrap_or_default();
         Subject {
-            pid: pid as u32,
-            own_pid: own.unwrap_or(pid as u32),
-            ppid: stat.as_ref().map_or(0, |s| s.ppid as u32),
+            pid: pid.cast_unsigned(),
+            own_pid: own.unwrap_or(pid.cast_unsigned()),
+            ppid: stat.as_ref().map_or(0, |s| s.ppid.cast_unsigned()),
             uid: std::fs::metadata(format!("/proc/{pid}")).map_or(0, |m| m.uid()),
             start_ticks: stat.map_or(0, |s| s.starttime),
             argv: std::fs::read(folder.join("cmdline")).unwrap_or_default(),

@@ -1,13 +1,39 @@
-//! Which folder of `/proc` speaks for a process: its own, or a thread's.
+//! Which folder of `/proc` describes a process: its own, or a thread's.
 //!
-//! `/proc/PID` is that of the first thread. When that one has ended by `pthread_exit` and others work on, it is a zombie without memory:
-//! its maps are empty, its memory and its program cannot be opened. The folders of the living threads have all of that.
+//! `/proc/PID` is the folder of the first thread. If that thread has ended by `pthread_exit` while others run, it is a
+//! zombie without memory: its maps are empty, and its memory and its program cannot be opened. The folders of the
+//! living threads have all of that.
 
 use procfs::ProcResult;
 use procfs::process::{MMapPath, MemoryMaps, Process};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// `/proc/PID`, or the folder of a living thread where the first one has ended and others have not.
+/// Reads a small file of `/proc` in as few system calls as possible, since a thread may be stopped meanwhile. Octets
+/// that are not UTF-8 are replaced.
+///
+/// # Errors
+/// The kernel's: the process or thread is gone, or may not be read.
+pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
+    let mut file = std::fs::File::open(path)?;
+    let mut octets = vec![0; 8192];
+    let mut len = 0;
+    loop {
+        match file.read(&mut octets[len..]) {
+            Ok(0) => break,
+            Ok(n) => len += n,
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return Err(why),
+        }
+        if len == octets.len() {
+            octets.resize(2 * len, 0);
+        }
+    }
+    octets.truncate(len);
+    Ok(String::from_utf8_lossy(&octets).into_owned())
+}
+
+/// `/proc/PID`, or the folder of a living thread if the first thread has ended and others have not.
 pub fn folder(pid: i32) -> PathBuf {
     let own = PathBuf::from(format!("/proc/{pid}"));
     if !has_ended(&own) {
@@ -17,15 +43,15 @@ pub fn folder(pid: i32) -> PathBuf {
     tasks.map(|entry| entry.path()).find(|task| !has_ended(task)).unwrap_or(own)
 }
 
-/// What is mapped in a process.
+/// The memory mappings of a process.
 ///
 /// # Errors
-/// As procfs: it is gone, or may not be looked into.
+/// As procfs: the process is gone, or may not be read.
 pub fn maps(pid: i32) -> ProcResult<MemoryMaps> {
     Process::new_with_root(folder(pid))?.maps()
 }
 
-/// Whether a file whose name holds `part` is mapped in a process. One that is gone counts as well.
+/// Whether a process has mapped a file whose name contains `part`. A deleted file counts too.
 pub fn has_mapped(pid: i32, part: &str) -> bool {
     let Ok(maps) = maps(pid) else { return true };
     maps.0.iter().any(|map| match &map.pathname {
@@ -34,16 +60,24 @@ pub fn has_mapped(pid: i32, part: &str) -> bool {
     })
 }
 
-/// The number of a thread as its process sees it, which may live in a namespace of its own.
+/// A file that a process has mapped and whose name ends in `.extension`, by the path that the process has for it.
+pub fn mapped_file(pid: i32, extension: &str) -> Option<PathBuf> {
+    maps(pid).ok()?.0.into_iter().find_map(|map| match map.pathname {
+        MMapPath::Path(path) if path.extension().is_some_and(|e| e == extension) => Some(path),
+        _ => None,
+    })
+}
+
+/// The number of a thread in its own pid namespace.
 pub fn own_number(pid: i32, tid: i32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     numbers.split_whitespace().last()?.parse().ok()
 }
 
-/// Whether the thread of this folder is a zombie, or gone.
+/// Whether the thread of this folder is a zombie or gone.
 pub fn has_ended(folder: &Path) -> bool {
-    let Ok(text) = std::fs::read_to_string(folder.join("stat")) else { return true };
+    let Ok(text) = read_text(folder.join("stat")) else { return true };
     text.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with(['Z', 'X']))
 }
 

@@ -1,7 +1,7 @@
-//! Stacks of a stopped thread of another process, by the sampler's own walker over the target's memory.
+//! Walks stacks of a stopped thread of another process, with the sampler's own walker over the target's memory.
 //!
-//! The unwind data of each object is copied from the target's mapping of it, once for all processes ([`crate::objects`]), and the
-//! rules found in it are remembered for all of them together.
+//! The unwind data of each object is copied from the target's mapping of it, once for all processes
+//! ([`crate::objects`]). The rules found in it are also remembered once for all processes.
 
 use crate::memory::{Memory, ProcessMemory};
 use crate::objects::{self, Objects};
@@ -9,27 +9,27 @@ use crate::ptrace::sys::Regs;
 use crate::tasks;
 use pct_format::record::CutCause;
 use pct_unwind::set::{Entry, Set};
-use pct_unwind::{Budget, Cache, End, Gregs, Placed, stack, walk};
+use pct_unwind::{Budget, Cache, Gregs, Placed, stack, walk};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 use self_cell::self_cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// The stack is read in pieces of this many octets.
+/// Octets of a stack that are read in one piece.
 const PIECE: usize = 16 << 10;
-/// No more of a stack than this is looked at.
+/// Most octets of a stack that are read.
 const MOST_STACK: usize = 8 << 20;
 
 /// Walks a stopped thread's stack.
 pub trait Unwind {
-    /// The return addresses from the inside outwards, added to `out`; why the stack is cut, if it is. The thread is stopped
-    /// meanwhile.
+    /// Adds the return addresses to `out`, the innermost first. Returns why the stack is cut, if it is. The thread is
+    /// stopped meanwhile.
     fn walk(&mut self, regs: &Regs, memory: &ProcessMemory, out: &mut Vec<Placed>) -> Option<CutCause>;
-    /// The target's regions have changed.
+    /// Reads the target's regions again, because they have changed.
     fn refresh(&mut self, pid: i32, memory: &ProcessMemory);
 }
 
-/// What all walkers have in common: copies of unwind data, and rules found in them.
+/// What all walkers share: copies of unwind data, and rules found in them.
 #[derive(Default)]
 pub struct Shared {
     /// The copies.
@@ -42,7 +42,7 @@ type Region = (u64, u64, Option<Rc<objects::Placed>>);
 type Entries<'a> = Vec<Entry<'a>>;
 
 self_cell!(
-    /// The regions of a process as the walk wants them.
+    /// The regions of a process in the form that the walk needs.
     struct Known {
         owner: Vec<Region>,
         #[covariant]
@@ -51,7 +51,7 @@ self_cell!(
 );
 
 impl Known {
-    fn of(regions: Vec<Region>) -> Known {
+    fn from_regions(regions: Vec<Region>) -> Known {
         Known::new(regions, |regions| {
             let entry = |region: &Region| (region.0, region.1);
             let tables = regions.iter().map(|region| region.2.as_deref().map(objects::Placed::table));
@@ -73,13 +73,13 @@ pub struct StackWalker {
 impl StackWalker {
     /// A walker that keeps up to `depth` frames of a stack.
     pub fn new(depth: usize, shared: Rc<Shared>) -> Self {
-        let known = Known::of(Vec::new());
+        let known = Known::from_regions(Vec::new());
         StackWalker { shared, known, generation: 0, out: vec![Placed::default(); depth], stack: Vec::new() }
     }
 
-    /// Takes the executable regions of `maps` for those of the target.
+    /// Stores the executable regions of `maps` as those of the target.
     pub fn learn(&mut self, maps: &[MemoryMap], memory: &ProcessMemory) {
-        // an object has several executable regions at times
+        // an object may have several executable regions
         let mut placed: HashMap<u64, Option<Rc<objects::Placed>>> = HashMap::new();
         let mut regions = Vec::new();
         for map in maps.iter().filter(|m| m.perms.contains(MMPermissions::EXECUTE)) {
@@ -95,13 +95,13 @@ impl StackWalker {
             });
             regions.push((map.address.0, map.address.1, data));
         }
-        self.known = Known::of(regions);
+        self.known = Known::from_regions(regions);
         self.generation = self.shared.objects.next_generation();
         self.shared.objects.tidy();
     }
 }
 
-/// Where the first page of the file that `map` is a part of is mapped: the nearest one below.
+/// Address of the first page of the file to which `map` belongs: the nearest such mapping below it.
 fn first_page(maps: &[MemoryMap], map: &MemoryMap) -> Option<u64> {
     let file = (map.dev.0, map.dev.1, map.inode);
     let of_file = |m: &&MemoryMap| (m.dev.0, m.dev.1, m.inode) == file && m.offset == 0;
@@ -117,21 +117,12 @@ impl Unwind for StackWalker {
         ]);
         let set = Set { entries: self.known.borrow_dependent(), generation: self.generation };
         self.stack.clear();
-        let mut remote = Remote { memory, lo: 0, bytes: &mut self.stack };
-        // the target is stopped while we walk, but not inside its own handler: the bound is the depth
+        let mut target = TargetStack { memory, lo: 0, bytes: &mut self.stack };
+        // the target is stopped while pct walks, but not inside its own handler: the bound is the depth
         let walked =
-            walk(&set, &self.shared.rules, &gregs, &mut remote, &mut self.out, Budget { units: u32::MAX });
+            walk(&set, &self.shared.rules, &gregs, &mut target, &mut self.out, Budget { units: u32::MAX });
         out.extend(&self.out[..walked.frames]);
-        Some(match walked.end {
-            End::Whole => return None,
-            End::Depth => CutCause::Depth,
-            End::Time => CutCause::Time,
-            End::BadRead | End::NoStack => CutCause::BadRead,
-            End::NoData => CutCause::NoUnwindData,
-            End::BadData => CutCause::Unsupported,
-            End::Loop => CutCause::Loop,
-            End::NotReady => CutCause::Other,
-        })
+        walked.end.cut_cause()
     }
 
     fn refresh(&mut self, pid: i32, memory: &ProcessMemory) {
@@ -140,15 +131,15 @@ impl Unwind for StackWalker {
     }
 }
 
-/// The target's memory as the walker wants it: the stack copied piece by piece, the rest word by word.
-struct Remote<'a> {
+/// The target's memory for the walker: the stack is copied piece by piece, the rest is read word by word.
+struct TargetStack<'a> {
     memory: &'a ProcessMemory,
     lo: u64,
     bytes: &'a mut Vec<u8>,
 }
 
-impl Remote<'_> {
-    /// Reads one piece more of the current stack.
+impl TargetStack<'_> {
+    /// Reads one more piece of the current stack.
     fn more(&mut self) -> bool {
         if self.bytes.len() >= MOST_STACK {
             return false;
@@ -161,7 +152,7 @@ impl Remote<'_> {
     }
 }
 
-impl stack::Memory for Remote<'_> {
+impl stack::Memory for TargetStack<'_> {
     fn enter(&mut self, sp: u64) -> bool {
         self.lo = sp & !7;
         self.bytes.clear();
@@ -186,7 +177,7 @@ impl stack::Memory for Remote<'_> {
     }
 
     fn far(&mut self, addr: u64) -> Option<u64> {
-        self.memory.word(addr).ok()
+        self.memory.read_word(addr).ok()
     }
 
     fn code(&mut self, addr: u64) -> Option<[u8; 16]> {

@@ -1,7 +1,8 @@
 //! What pct was started with and std's start code changes before `main`: the program gets it as it was.
 //!
-//! std ignores SIGPIPE and opens /dev/null in the place of closed standard descriptors. pct itself ignores SIGXFSZ while it runs a
-//! program, because a file size limit is meant for the program: pct's own writes then fail with an error instead of ending pct.
+//! std ignores SIGPIPE and opens /dev/null in the place of closed standard descriptors. pct itself ignores
+//! SIGXFSZ while it runs a program, because a file size limit is meant for the program: pct's own writes then
+//! fail with an error instead of ending pct.
 //!
 //! A fence: signal dispositions and plain descriptor numbers have no safe wrappers.
 
@@ -14,8 +15,9 @@ static SIGXFSZ_IGNORED: AtomicBool = AtomicBool::new(false);
 /// A bit for each of the descriptors 0, 1 and 2 that was closed.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
-/// Runs before std's start code. Relaxed everywhere: what is stored is read by the same thread, or by one that it starts.
-extern "C" fn look() {
+/// Runs before std's start code. Relaxed everywhere: what is stored is read by the same thread, or by one
+/// that it starts.
+extern "C" fn note_inherited() {
     SIGPIPE_IGNORED.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
     SIGXFSZ_IGNORED.store(is_ignored(libc::SIGXFSZ), Ordering::Relaxed);
     for fd in 0..3_u8 {
@@ -30,7 +32,7 @@ extern "C" fn look() {
 // no arguments, uses none, and needs nothing that std sets up.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static LOOK: extern "C" fn() = look;
+static LOOK: extern "C" fn() = note_inherited;
 
 /// Was standard output closed when pct started? What is written to it goes nowhere.
 #[must_use]
@@ -53,7 +55,8 @@ pub fn survive_file_size_limits() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Gives dispositions and closed descriptors back. To be called in the process that becomes the program, right before it does.
+/// Gives dispositions and closed descriptors back. To be called in the process that becomes the program,
+/// right before it does.
 pub(crate) fn give_back() {
     for (signal, ignored) in [(libc::SIGPIPE, &SIGPIPE_IGNORED), (libc::SIGXFSZ, &SIGXFSZ_IGNORED)] {
         let was = if ignored.load(Ordering::Relaxed) { libc::SIG_IGN } else { libc::SIG_DFL };
@@ -62,8 +65,8 @@ pub(crate) fn give_back() {
     }
     let closed = CLOSED.load(Ordering::Relaxed);
     for fd in (0..3).filter(|fd| closed & (1 << fd) != 0) {
-        // SAFETY: std opened /dev/null here and hands the number to nobody but its own standard streams, which this process
-        // does not use between here and the exec.
+        // SAFETY: std opened /dev/null here and hands the number to nobody but its own standard streams,
+        // which this process does not use between here and the exec.
         unsafe { libc::close(fd) };
     }
 }

@@ -1,12 +1,12 @@
-//! The libraries inside: libpct.so and libpct-alloc.so, carried in the executable and laid out where every program can
-//! load them.
+//! The libraries inside: libpct.so, libpct-alloc.so and libpct-waits.so, carried in the executable and laid
+//! out where every program can load them.
 //!
 //! A preloaded library must be readable by whatever user the program becomes, on a file system that allows
 //! execution, under a path without the separators that the dynamic linker splits LD_PRELOAD at. The per-user cache
 //! often fails the first point (a home is mode 0700), so a place is taken only when it passes all three; a folder
 //! in /var/tmp or /tmp is used only when it is ours and nobody else can write to it.
 //!
-//! Invariant: the path that [`path`] returns names a regular file of ours that holds exactly the carried bytes.
+//! Invariant: the path that [`path`] returns names a regular file of this user that holds exactly the carried bytes.
 
 use anyhow::{Context as _, Result, bail};
 use std::ffi::OsString;
@@ -36,6 +36,12 @@ pub const SAMPLER: Carried =
 pub const ALLOC_SAMPLER: Carried = Carried {
     octets: include_bytes!(concat!(env!("OUT_DIR"), "/libpct-alloc.so")),
     file_name: concat!("libpct-alloc-", env!("PCT_ALLOC_LIBRARY_HASH"), ".so"),
+};
+
+/// libpct-waits.so: the same, which also records waits. A program that has libpct.so calls the C library's own locks.
+pub const WAITS_SAMPLER: Carried = Carried {
+    octets: include_bytes!(concat!(env!("OUT_DIR"), "/libpct-waits.so")),
+    file_name: concat!("libpct-waits-", env!("PCT_WAITS_LIBRARY_HASH"), ".so"),
 };
 
 /// The path of libpct.so, laid out now if it is not there yet.

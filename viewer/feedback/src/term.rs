@@ -52,8 +52,8 @@ pub enum TermError {
     Bad(String, u32),
 }
 
-/// Terms nested deeper than this are refused: lists are not nested by their length, and the stack of a thread has room for
-/// this, also in a build that is not optimised.
+/// Terms nested deeper than this are refused: lists are not nested by their length, and the stack of a thread has room
+/// for this, also in a build that is not optimised.
 const MAX_DEPTH: u32 = 400;
 
 /// Reads one term and the full stop after it, and nothing further. `line`: that of the text's beginning.

@@ -1,4 +1,5 @@
-//! CTF traces: rules of the specification, traces of a naive writer, real ones. All of it is exact; nothing here is live.
+//! CTF traces: rules of the specification, traces of a naive writer, real ones. All of it is exact; nothing here is
+//! live.
 
 mod common;
 mod data;

@@ -26,7 +26,7 @@ pub(super) fn interrupted(regs: &Regs, memory: &impl Memory) -> Option<Regs> {
     if regs.rdx != context || regs.rsi != context.wrapping_add(UCONTEXT) {
         return None;
     }
-    let restorer = memory.word(regs.rsp).ok()?;
+    let restorer = memory.read_word(regs.rsp).ok()?;
     let is_restorer = RESTORERS.iter().any(|code| {
         let found = memory.bytes(restorer, code.len() as u64, 16);
         found.is_ok_and(|found| found == *code)
@@ -36,7 +36,7 @@ pub(super) fn interrupted(regs: &Regs, memory: &impl Memory) -> Option<Regs> {
     }
     let mut words = [0; 17];
     for (at, word) in (0u64..).zip(&mut words) {
-        *word = memory.word(context.wrapping_add(REGISTERS + at * 8)).ok()?;
+        *word = memory.read_word(context.wrapping_add(REGISTERS + at * 8)).ok()?;
     }
     let [r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip] = words;
     Some(Regs { r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, ..*regs })

@@ -3,7 +3,9 @@
 //! The file is made at the first sample: a process that forks and executes at once leaves none.
 
 use super::python::{self, Python, Still, Who};
-use super::{handler_entry, waiting};
+use super::tracees::folder_of;
+use super::waiting::Place;
+use super::{cause, handler_entry, waiting};
 use crate::memory::ProcessMemory;
 use crate::ptrace::sys::{self, Regs, Tid};
 use crate::recording::{Recording, Subject};
@@ -14,7 +16,7 @@ use crate::unwind::Unwind as _;
 use crate::unwind::{Shared, StackWalker};
 use pct_format::State;
 use pct_format::header::{LossCause, StackMode};
-use pct_format::record::{CutCause, Frame};
+use pct_format::record::{Blocked, CutCause, Frame};
 use pct_unwind::Placed;
 use procfs::process::Process as ProcProcess;
 use std::io;
@@ -44,11 +46,15 @@ pub(super) struct Process {
     pub(super) failed: Option<io::Error>,
 }
 
-/// User and system CPU nanoseconds of a process, to the tick.
+/// User and system CPU nanoseconds of a process: their sum by the scheduler, their ratio by the kernel's ticks.
 fn cpu_ns(pid: i32) -> Option<(u64, u64)> {
     let stat = ProcProcess::new(pid).and_then(|p| p.stat()).ok()?;
     let tick = 1_000_000_000 / procfs::ticks_per_second().max(1);
-    Some((stat.utime * tick, stat.stime * tick))
+    let ticks = stat.utime.saturating_add(stat.stime);
+    let Some(all) = sys::cpu_ns(pid) else { return Some((stat.utime * tick, stat.stime * tick)) };
+    let system = u128::from(all) * u128::from(stat.stime) / u128::from(ticks.max(1));
+    let system = u64::try_from(system).unwrap_or(all).min(all);
+    Some((all - system, system))
 }
 
 impl Process {
@@ -86,7 +92,7 @@ impl Process {
 
     fn refresh(&mut self) {
         let Ok(maps) = tasks::maps(self.pid) else { return };
-        let now = self.regions.of(&maps.0, &self.memory);
+        let now = self.regions.regions_of(&maps.0, &self.memory);
         self.known = now.iter().map(|r| (r.start, r.end)).collect();
         if let Some(recording) = &mut self.recording {
             recording.regions(&now);
@@ -117,7 +123,7 @@ impl Process {
     /// The number of a thread in the recording.
     pub(super) fn serial(&mut self, tid: Tid, folder: &Path, manner: &Manner) -> Option<u32> {
         let name = std::fs::read(format!("/proc/{}/task/{tid}/comm", self.pid)).unwrap_or_default();
-        Some(self.recording(folder, manner)?.thread(tid.0 as u32, name.trim_ascii_end()))
+        Some(self.recording(folder, manner)?.thread(tid.0.cast_unsigned(), name.trim_ascii_end()))
     }
 
     /// The registers that a sample stands for: those of what a signal has just interrupted, else the thread's own.
@@ -125,10 +131,10 @@ impl Process {
         handler_entry::interrupted(&regs, &self.memory).unwrap_or(regs)
     }
 
-    /// What could not be read of the process when it was seen first may be there now. `last`: there is no later look.
-    fn look_again(&mut self, last: bool) {
+    /// What could not be read of the process when it was seen first may be there now.
+    fn look_again(&mut self) {
         if let Some(recording) = &mut self.recording {
-            self.python.look_again(&self.memory, recording, last);
+            self.python.look_again(&self.memory, recording);
         }
     }
 
@@ -137,7 +143,7 @@ impl Process {
         if !self.knows(regs.rip) {
             self.refresh();
         }
-        self.look_again(false);
+        self.look_again();
         self.callers.clear();
         if !self.stacks {
             return self.intern(None);
@@ -156,7 +162,7 @@ impl Process {
         if !self.knows(pc) {
             self.refresh();
         }
-        self.look_again(false);
+        self.look_again();
         self.callers.clear();
         if !self.stacks {
             return self.intern(None);
@@ -168,6 +174,16 @@ impl Process {
             Some(number) => self.with_python((sp, pc), cut, Who::Number(number), &[]),
             None => self.intern(cut),
         }
+    }
+
+    /// Why a waiting thread waits.
+    pub(super) fn cause(&self, tid: Tid, place: &Place) -> Blocked {
+        cause::of_waiting(&folder_of(tid), place, &self.memory)
+    }
+
+    /// The stack with the cause for which its thread does not run.
+    pub(super) fn blocked_stack(&mut self, stack: u32, blocked: Blocked) -> u32 {
+        self.recording.as_mut().map_or(0, |recording| recording.stack_below(stack, Frame::Blocked(blocked)))
     }
 
     /// Interns the stack of a thread that may run Python.
@@ -220,7 +236,7 @@ impl Process {
     /// Ends the recording. `Some`: there was none, and this is the CPU time that the process used.
     pub(super) fn close(mut self, state: State) -> Option<u64> {
         self.anchor();
-        self.look_again(true);
+        self.look_again();
         if state == State::Replaced
             && let Some(recording) = &mut self.recording
         {
@@ -243,7 +259,7 @@ fn create(folder: &Path, pid: i32, manner: &Manner) -> io::Result<Recording> {
     let keep = |c: char| if c.is_alphanumeric() || "._+-".contains(c) { c } else { '_' };
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     let name: String = name.trim_end().chars().map(keep).collect();
-    let subject = Subject::of(pid, manner);
+    let subject = Subject::read_proc(pid, manner);
     let mut number = 1;
     loop {
         let file = match number {

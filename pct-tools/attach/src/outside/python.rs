@@ -1,29 +1,28 @@
-//! CPython in a process that is sampled from outside: found in its maps, its frames woven into the stacks of threads that stand
-//! still, its functions written down when they are met first.
+//! CPython in a process that is sampled from outside: found in its maps, its frames woven into the stacks of
+//! threads that stand still, its functions written down when they are met first.
 //!
-//! The readers are the sampler's own ([`pct_languages`]). What differs is the memory, another process's, read a page at a time;
-//! a page is read anew for each sample, as the process has run meanwhile.
+//! The readers are the sampler's own ([`pct_languages`]). What differs is the memory, another process's, read
+//! a page at a time; a page is read anew for each sample, as the process has run meanwhile.
 //!
-//! A stopped thread says itself where its control block is. One that waits and is not stopped is found in the interpreter's list
-//! of threads, by the number that the C library keeps in the control block.
+//! A stopped thread says itself where its control block is. One that waits and is not stopped is found in the
+//! interpreter's list of threads, by the number that the C library keeps in the control block.
 
 use crate::memory::{Memory as _, ProcessMemory};
 use crate::ptrace::sys::Regs;
 use crate::recording::Recording;
-use pct_elf::{Image, Memory, Symbols};
+use pct_elf::{Image, Memory};
 use pct_format::record::{
     CodeFacts, CodeFrame, CutCause, Frame, InterpreterState, Language, LineTableForm, LostCode, code_flag,
 };
 use pct_languages::ThreadMemory;
 use pct_languages::cpython::layout::LineTable;
-use pct_languages::cpython::{self, Interpreter, Layout, Refused, Standing, ThreadData, code};
-use pct_languages::weave::{Interpreted, Lost, Native, Words, Woven, weave};
+use pct_languages::cpython::{self, Interpreter, Layout, Refused, Standing, ThreadData, code, greenlet_code};
+use pct_languages::weave::{Interpreted, InterpreterCode, Native, Words, Woven, weave};
 use pct_unwind::Placed;
 use procfs::process::{MMapPath, MemoryMap};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt as _;
-use std::time::{Duration, Instant};
 
 /// Octets of a name that are kept.
 const NAME_OCTETS: usize = 1024;
@@ -61,13 +60,7 @@ pub(super) enum Who {
 struct Candidate {
     object: Object,
     path: Vec<u8>,
-    since: Instant,
-    version: u64,
-    state: InterpreterState,
 }
-
-/// An object that cannot be read is looked at again for so long.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The interpreter of one process.
 pub(super) struct Python {
@@ -75,11 +68,13 @@ pub(super) struct Python {
     known: HashSet<Object>,
     data: Option<ThreadData>,
     found: Option<(Interpreter, Object)>,
-    /// An object that cannot be read, or not yet: until the loader has relocated it, nothing in it agrees.
-    refused: Option<Candidate>,
+    /// Code of the package greenlet: first address, and the one behind the last.
+    greenlets: (u64, u64),
+    /// An object that the loader has not relocated yet.
+    early: Option<Candidate>,
     /// Frames are wanted.
     on: bool,
-    frames: Vec<cpython::Frame>,
+    frames: Vec<cpython::PythonFrame>,
     words: Vec<u64>,
     codes: HashMap<u64, Option<u32>>,
 }
@@ -91,9 +86,10 @@ impl Python {
             known: HashSet::new(),
             data: None,
             found: None,
-            refused: None,
+            greenlets: (0, 0),
+            early: None,
             on,
-            frames: vec![cpython::Frame::default(); depth],
+            frames: vec![cpython::PythonFrame::default(); depth],
             words: vec![0; depth],
             codes: HashMap::new(),
         }
@@ -111,18 +107,29 @@ impl Python {
         let now: HashSet<Object> = firsts().map(object).collect();
         self.known.retain(|object| now.contains(object));
         self.found = self.found.filter(|(_, object)| now.contains(object));
+        let (greenlets, _) = self.greenlets;
+        if !maps.iter().any(|map| map.address.0 <= greenlets && greenlets < map.address.1) {
+            self.greenlets = (0, 0);
+        }
         for map in firsts() {
             if self.known.insert(object(map)) {
-                self.look(map, object(map), memory, recording);
+                self.search_object(map, object(map), memory, recording);
             }
         }
     }
 
-    fn look(&mut self, map: &MemoryMap, object: Object, memory: &ProcessMemory, recording: &mut Recording) {
+    fn search_object(
+        &mut self,
+        map: &MemoryMap,
+        object: Object,
+        memory: &ProcessMemory,
+        recording: &mut Recording,
+    ) {
         let memory = &Pages::new(memory);
-        let symbols = Image::at_base(memory, object.0).and_then(|image| image.symbols(memory));
-        let Some(symbols) = symbols else { return };
+        let Some(image) = Image::at_base(memory, object.0) else { return };
+        let Some(symbols) = image.symbols(memory) else { return };
         self.data = self.data.or_else(|| ThreadData::find(memory, &symbols));
+        self.greenlets = greenlet_code(memory, &image, &symbols).unwrap_or(self.greenlets);
         if symbols.find(memory, b"_PyRuntime").is_none() {
             return;
         }
@@ -130,54 +137,44 @@ impl Python {
             MMapPath::Path(path) => path.as_os_str().as_bytes().to_vec(),
             _ => Vec::new(),
         };
-        let (version, state) = self.consider(memory, &symbols, &path, object);
-        if state == InterpreterState::OtherLayout {
-            let since = Instant::now();
-            self.refused = Some(Candidate { object, path, since, version, state });
-        } else {
-            recording.interpreter(Language::CPython, version, state, &path);
-        }
+        self.consider(memory, Candidate { object, path }, recording);
     }
 
-    fn consider(
-        &mut self,
-        memory: &Pages<'_>,
-        symbols: &Symbols,
-        path: &[u8],
-        object: Object,
-    ) -> (u64, InterpreterState) {
-        match Interpreter::find(memory, symbols, path) {
+    /// Takes the object as the interpreter if it can be read, and says in the file what it is.
+    fn consider(&mut self, memory: &Pages<'_>, candidate: Candidate, recording: &mut Recording) {
+        let Candidate { object, path } = &candidate;
+        let Some(image) = Image::at_base(memory, object.0) else { return };
+        let Some(symbols) = image.symbols(memory) else { return };
+        let (version, state) = match Interpreter::find(memory, (&image, &symbols), path) {
             None => (0, InterpreterState::NoSymbols),
-            Some(Err(refused)) => (u64::from(refused.version()), state_of(refused)),
+            Some(Err(Refused::NotRelocated(_))) => {
+                self.early = Some(candidate);
+                return;
+            }
+            Some(Err(refused @ Refused::Layout(_))) => (refused.version(), InterpreterState::OtherLayout),
+            Some(Err(refused @ (Refused::NoVersion | Refused::Version(_)))) => {
+                (refused.version(), InterpreterState::UnknownVersion)
+            }
             Some(Ok(interpreter)) => {
                 let state = if !self.on {
                     InterpreterState::SwitchedOff
                 } else if self.found.is_some() {
                     InterpreterState::Second
                 } else {
-                    self.found = Some((interpreter, object));
+                    self.found = Some((interpreter, *object));
                     InterpreterState::Read
                 };
-                (u64::from(interpreter.version), state)
+                (interpreter.version, state)
             }
-        }
+        };
+        recording.interpreter(Language::CPython, u64::from(version), state, path);
     }
 
-    /// Looks once more at an object that could not be read, and says so in the file when it can, or when there is no hope any more.
-    /// `last`: there will be no other look.
-    pub(super) fn look_again(&mut self, memory: &ProcessMemory, recording: &mut Recording, last: bool) {
-        let Some(mut refused) = self.refused.take() else { return };
-        let memory = &Pages::new(memory);
-        let symbols = Image::at_base(memory, refused.object.0).and_then(|image| image.symbols(memory));
-        if let Some(symbols) = symbols {
-            (refused.version, refused.state) = self.consider(memory, &symbols, &refused.path, refused.object);
+    /// Looks once more at an object that was not relocated when it was seen first.
+    pub(super) fn look_again(&mut self, memory: &ProcessMemory, recording: &mut Recording) {
+        if let Some(early) = self.early.take() {
+            self.consider(&Pages::new(memory), early, recording);
         }
-        let patient = !last && refused.since.elapsed() < PATIENCE;
-        if refused.state == InterpreterState::OtherLayout && patient {
-            self.refused = Some(refused);
-            return;
-        }
-        recording.interpreter(Language::CPython, refused.version, refused.state, &refused.path);
     }
 
     /// The stack of a thread with Python's frames at their places; `None`: it runs no Python.
@@ -200,19 +197,13 @@ impl Python {
         let whole = still.cut.is_none();
         let native = Native { pc: still.pc, sp: still.sp, callers: still.callers, whole };
         let mut written = Written { memory, layout: interpreter.layout, codes: &mut self.codes, recording };
+        let code = InterpreterCode { bytecode_loop: interpreter.bytecode_loop, greenlets: self.greenlets };
         let Woven { words, full, has_own_root } =
-            weave(&native, interpreted, interpreter.bytecode_loop, &mut written, &mut self.words);
+            weave(&native, interpreted, code, &mut written, &mut self.words);
         out.extend(self.words[..words].iter().map(|word| Frame::decode(*word)));
         let cut = if full { Some(CutCause::Depth) } else { still.cut.filter(|_| !has_own_root) };
         out.extend(cut.map(Frame::Cut));
         Some(())
-    }
-}
-
-fn state_of(refused: Refused) -> InterpreterState {
-    match refused {
-        Refused::NoVersion | Refused::Version(_) => InterpreterState::UnknownVersion,
-        Refused::Layout(_) => InterpreterState::OtherLayout,
     }
 }
 
@@ -262,7 +253,7 @@ impl Written<'_> {
 }
 
 impl Words for Written<'_> {
-    fn frame(&mut self, frame: &cpython::Frame) -> Option<u64> {
+    fn frame(&mut self, frame: &cpython::PythonFrame) -> Option<u64> {
         let identity = code::identity(self.memory, self.layout, frame.code);
         let number = identity.and_then(|identity| match self.codes.get(&identity.0) {
             Some(known) => Some(*known),
@@ -275,15 +266,6 @@ impl Words for Written<'_> {
         let Some(number) = number else { return Some(Frame::NoCode(LostCode::NotWritten).encode()) };
         let frame = CodeFrame::new(number?, frame.offset.map(|octets| octets / 2))?;
         Some(Frame::Code(frame).encode())
-    }
-
-    fn lost(&mut self, why: Lost) -> u64 {
-        let why = match why {
-            Lost::Torn => LostCode::Torn,
-            Lost::Cut => LostCode::Cut,
-            Lost::Several => LostCode::Several,
-        };
-        Frame::NoCode(why).encode()
     }
 }
 
@@ -320,7 +302,8 @@ impl Memory for Pages<'_> {
         let mut done = 0;
         while done < into.len() {
             let Some(from) = at.checked_add(done as u64) else { return false };
-            let (base, offset) = (from & !(PAGE as u64 - 1), (from % PAGE as u64) as usize);
+            let (base, offset) =
+                (from & !(PAGE as u64 - 1), usize::try_from(from % PAGE as u64).unwrap_or(0));
             let page = pages.entry(base).or_insert_with(|| {
                 let mut page = Box::new([0; PAGE]);
                 self.memory.read(base, &mut page[..]).is_ok().then_some(page)

@@ -1,11 +1,11 @@
-//! Threads that wait, seen without stopping them: `/proc/PID/task/TID/syscall` gives the system call, the stack pointer and the
-//! program counter; the stack is read from the target's memory.
+//! Threads that wait, seen without stopping them: `/proc/PID/task/TID/syscall` gives the system call, the
+//! stack pointer and the program counter; the stack is read from the target's memory.
 //!
-//! The other registers are not to be had that way. Most frames need only the stack pointer; one that hangs on rbp (code built
-//! with frame pointers, or with stacks of variable size) is found by looking upwards for what such a function pushes: a saved
-//! rbp with a return address above it. The first place from which the walk reaches the stack's end is taken, where what is
-//! saved looks like a caller's rbp; or an earlier one where it does not (the caller used rbp for something else) and the walk is
-//! longer.
+//! The other registers cannot be read that way. Most frames need only the stack pointer; one that hangs on
+//! rbp (code built with frame pointers, or with stacks of variable size) is found by looking upwards for what
+//! such a function pushes: a saved rbp with a return address above it. The first place from which the walk
+//! reaches the stack's end is taken, where what is saved looks like a caller's rbp; or an earlier one where
+//! it does not (the caller used rbp for something else) and the walk is longer.
 
 use crate::memory::{Memory, ProcessMemory};
 use crate::ptrace::sys::{self, Regs};
@@ -22,6 +22,8 @@ pub enum Place {
     Waiting {
         /// The system call; -1: in none (stopped, or in a page fault).
         call: i64,
+        /// Its first two arguments; 0 without a call.
+        arguments: [u64; 2],
         /// Its stack pointer.
         sp: u64,
         /// The instruction after the system call.
@@ -40,7 +42,8 @@ pub fn parse(line: &[u8]) -> Option<Place> {
     let call = words.next()?.parse().ok()?;
     let pc = hex(words.next_back()?)?;
     let sp = hex(words.next_back()?)?;
-    Some(Place::Waiting { call, sp, pc })
+    let arguments = [0; 2].map(|none| words.next().and_then(hex).unwrap_or(none));
+    Some(Place::Waiting { call, arguments, sp, pc })
 }
 
 /// How far up a function's saved rbp is looked for.
@@ -116,8 +119,14 @@ mod tests {
     fn the_kernels_lines_are_read() {
         assert_eq!(parse(b"running\n"), Some(Place::Running));
         let line = b"232 0x4 0x7ffd0 0x10 0xffffffffffffffff 0x0 0x0 0x7ffc1000 0x7f0012\n";
-        assert_eq!(parse(line), Some(Place::Waiting { call: 232, sp: 0x7ffc_1000, pc: 0x7f_0012 }));
-        assert_eq!(parse(b"-1 0x7000 0x4000\n"), Some(Place::Waiting { call: -1, sp: 0x7000, pc: 0x4000 }));
+        assert_eq!(
+            parse(line),
+            Some(Place::Waiting { call: 232, arguments: [4, 0x7ffd0], sp: 0x7ffc_1000, pc: 0x7f_0012 })
+        );
+        assert_eq!(
+            parse(b"-1 0x7000 0x4000\n"),
+            Some(Place::Waiting { call: -1, arguments: [0, 0], sp: 0x7000, pc: 0x4000 })
+        );
         for bad in [&b""[..], b"5", b"x 0x1 0x2", b"1 2 3", b"\xff\xfe"] {
             assert_eq!(parse(bad), None);
         }

@@ -8,10 +8,57 @@ pub(super) const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-/// A signal for which `process` has no handler, which does nothing then, and which a thread with this mask does not block.
-pub(super) fn bell(process: i32, mask: u64) -> Option<i32> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let caught = text.lines().find_map(|l| l.strip_prefix("SigCgt:"))?;
-    let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
-    [libc::SIGURG, libc::SIGWINCH].into_iter().find(|s| (caught | mask) & bit(*s) == 0)
+/// Signals that are sent to a process as a whole and that its main loop may wait for with a call that they
+/// end by EINTR.
+const OF_THE_PROCESS: u64 = bit(libc::SIGHUP)
+    | bit(libc::SIGINT)
+    | bit(libc::SIGQUIT)
+    | bit(libc::SIGTERM)
+    | bit(libc::SIGUSR1)
+    | bit(libc::SIGUSR2)
+    | bit(libc::SIGALRM)
+    | bit(libc::SIGCHLD);
+
+/// Signals that matter while a thread is borrowed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct SpecialSignals {
+    /// The bell: the process has no handler for it, it does nothing then, and the thread does not block it.
+    pub(super) bell: Option<i32>,
+    /// Signals that this thread must receive. The kernel would give them to another thread if this one blocked them.
+    pub(super) awaited: u64,
+}
+
+impl SpecialSignals {
+    /// Of a thread with this mask, from what its `/proc/PID/task/TID/status` says.
+    pub(super) fn parse(status: &str, mask: u64) -> SpecialSignals {
+        let value = |key: &str| status.lines().find_map(|l| l.strip_prefix(key)).map(str::trim);
+        let Some(caught) = value("SigCgt:").and_then(|set| u64::from_str_radix(set, 16).ok()) else {
+            return SpecialSignals::default();
+        };
+        // What a process's only thread blocks waits for it.
+        let alone = value("Threads:") == Some("1");
+        SpecialSignals {
+            bell: [libc::SIGURG, libc::SIGWINCH].into_iter().find(|s| (caught | mask) & bit(*s) == 0),
+            awaited: if alone { 0 } else { OF_THE_PROCESS & caught & !mask },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_among_others_gets_the_signals_of_the_process_that_it_has_handlers_for() {
+        let (term, usr1, prof) = (bit(libc::SIGTERM), bit(libc::SIGUSR1), bit(libc::SIGPROF));
+        let of = |threads: u32, mask| {
+            let caught = term | usr1 | prof | bit(libc::SIGURG);
+            SpecialSignals::parse(&format!("Threads:\t{threads}\nSigCgt:\t{caught:016x}\n"), mask)
+        };
+        let bell = Some(libc::SIGWINCH);
+        assert_eq!(of(2, usr1), SpecialSignals { bell, awaited: term });
+        assert_eq!(of(1, usr1), SpecialSignals { bell, awaited: 0 });
+        assert_eq!(of(2, bit(libc::SIGWINCH)).bell, None);
+        assert_eq!(SpecialSignals::parse("", 0), SpecialSignals::default());
+    }
 }

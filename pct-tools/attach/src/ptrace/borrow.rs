@@ -1,4 +1,4 @@
-//! A borrowed thread: seized, stopped, made to run calls of ours on a stack of ours, and given back as it was.
+//! A borrowed thread: seized, stopped, made to run pct's calls on a stack of their own, and given back as it was.
 //!
 //! ```text
 //! seize -> interrupt -> Interrupted      registers, mask and extended state saved
@@ -6,25 +6,27 @@
 //! give_back: extended state, mask, registers, detach
 //! ```
 //!
-//! Invariant: between any two requests to the kernel the thread, left alone, goes on as if nothing had been: its registers
-//! are its own, or a chain that ends in `rt_sigreturn` on a whole frame. So the order is: write memory, SETREGSET, mask,
-//! resume; and back: extended state, mask, SETREGSET, detach.
+//! Invariant: between any two requests to the kernel the thread, left alone, goes on as if nothing had been:
+//! its registers are its own, or a chain that ends in `rt_sigreturn` on a whole frame. So the order is: write
+//! memory, SETREGSET, mask, resume; and back: extended state, mask, SETREGSET, detach.
 
-use super::bell::bell;
+use super::bell::{SYNCHRONOUS, SpecialSignals, bit};
+use super::entry::HeldThread;
 use super::error::CallError;
-use super::frame::{Frame, Owner, RESTARTS};
+use super::frame::{Owner, RESTARTS, SignalFrame};
+use super::linger::{Threads, blocked_sp, own_tid_in};
+use super::release::{self, ReturnedSignal};
 use super::restart;
 use super::scratch::Scratch;
+use super::stack::{self, Borrower};
 use super::step::{ControllerStep, report_step};
 use super::stop::{interrupted, is_late, wait_stop};
 use super::sys::{self, Errno, Regs, Tid};
-use crate::entry::Held;
 use crate::gadgets::{self, Gadgets};
-use crate::linger::{Threads, blocked_sp, own_tid};
 use crate::memory::ProcessMemory;
-use crate::stack::{self, Borrower};
+use crate::tasks;
 use procfs::process::MemoryMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long we wait for a dying thread to be reaped.
 const ENDS: Duration = Duration::from_secs(1);
@@ -37,26 +39,35 @@ pub struct Borrowed<'m> {
     pub(super) memory: &'m ProcessMemory,
     /// `syscall; ret`, and the restorer.
     pub(super) gadgets: (u64, u64),
+    /// The thread's number as its own pid namespace counts.
+    own_tid: u64,
     pub(super) saved: Regs,
     pub(super) mask: u64,
     pub(super) xstate: Vec<u8>,
-    /// A signal that was about to be delivered when the thread stopped: passed on at the end.
+    /// Signals that cannot be blocked and arrived while a call ran. They are passed on at the end.
     pub(super) pending: Vec<i32>,
+    /// A signal that arrived while a call ran. It stays blocked until the end.
+    pub(super) returned: Option<ReturnedSignal>,
+    /// Signals that stay open while calls run.
+    pub(super) open: u64,
     /// Where the first frame goes: stack memory that nobody uses.
     pub(super) first_frame: u64,
-    /// The registers in all frames: the first one decides, a frame that may be in use is only written over by its like.
+    /// The registers in every frame of this thread, fixed by the first one. A frame that may be in use may only be
+    /// overwritten by one with the same registers.
     framed: Option<Regs>,
     pub(super) scratch: Option<Scratch>,
-    /// The signal by which the thread tells that a call is done; `None`: the target has handlers for all that would do.
+    /// The signal by which the thread says that a call is done. `None`: the target handles all signals that could.
     pub(super) bell: Option<i32>,
-    /// Only calls without effect are being made: they may be cut off at any point.
+    /// The calls being made have no effect, so they may be cut off at any point.
     pub(super) probing: bool,
-    /// The thread's registers are not its own: they must be set back.
+    /// The thread has other registers than its own. They must be set back.
     pub(super) changed: bool,
-    /// Its signals are blocked by us.
+    /// pct blocks the thread's signals.
     pub(super) masked: bool,
-    /// The call took longer than so many milliseconds, and the thread was asked to stop.
+    /// The call took longer than this many milliseconds, and the thread was asked to stop.
     pub(super) overdue: Option<u128>,
+    /// When it stopped.
+    stopped_at: Instant,
     given_back: bool,
 }
 
@@ -64,8 +75,9 @@ impl<'m> Borrowed<'m> {
     /// Seizes and stops `tid` of `process`. `maps` tells where there are stacks.
     ///
     /// # Errors
-    /// When the thread is gone, does not stop within `limit` (see [`let_late_go`](super::stop::let_late_go)), another program runs than that whose gadgets these
-    /// are, or there is no room for a frame. It is not held then.
+    /// When the thread is gone, does not stop within `limit` (see [`let_late_go`](super::stop::let_late_go)),
+    /// another program runs than that whose gadgets these are, or there is no room for a frame. It is not
+    /// held then.
     pub fn stop(
         process: i32,
         tid: Tid,
@@ -74,14 +86,14 @@ impl<'m> Borrowed<'m> {
         limit: Duration,
         maps: &[MemoryMap],
     ) -> Result<Self, CallError> {
-        let request = |what| CallError::of(what, tid);
-        let mut held = Borrowed::of(process, tid, memory, gadgets)?;
+        let request = |what| CallError::from_refusal(what, tid);
+        let mut held = Borrowed::not_held(process, tid, memory, gadgets)?;
         report_step(ControllerStep::Stopping);
         sys::seize(tid, libc::PTRACE_O_TRACESYSGOOD).map_err(request("seize"))?;
         held.given_back = false;
         interrupted(tid, limit).inspect_err(|e| match e {
             CallError::Gone(_) => held.given_back = true,
-            // there is nothing to set back, and it can be let go only when it stops
+            // there is nothing to set back, and a thread can only be released when it has stopped
             CallError::NoStop(..) => {
                 held.given_back = true;
                 is_late(tid);
@@ -95,23 +107,28 @@ impl<'m> Borrowed<'m> {
     /// Takes over a thread that is seized and stopped already (by an interrupt, on its way to user mode).
     ///
     /// # Errors
-    /// As [`Borrowed::stop`]; the thread is let go then.
+    /// As [`Borrowed::stop`]. The thread is then released.
     pub fn adopt(
-        held: Held,
+        held: HeldThread,
         memory: &'m ProcessMemory,
         gadgets: &Gadgets,
         maps: &[MemoryMap],
     ) -> Result<Self, CallError> {
         let tid = held.tid();
-        let mut borrowed = Borrowed::of(tid.0, tid, memory, gadgets)?;
+        let mut borrowed = Borrowed::not_held(tid.0, tid, memory, gadgets)?;
         borrowed.given_back = false;
-        held.take();
+        held.hand_over();
         borrowed.save(maps)?;
         Ok(borrowed)
     }
 
-    /// A thread that is not held yet.
-    fn of(process: i32, tid: Tid, memory: &'m ProcessMemory, gadgets: &Gadgets) -> Result<Self, CallError> {
+    /// A value for a thread that pct does not hold yet.
+    fn not_held(
+        process: i32,
+        tid: Tid,
+        memory: &'m ProcessMemory,
+        gadgets: &Gadgets,
+    ) -> Result<Self, CallError> {
         let (Some(syscall), Some(restorer)) = (gadgets.syscall_ret, gadgets.restorer) else {
             return Err(CallError::NoGadgets);
         };
@@ -120,10 +137,13 @@ impl<'m> Borrowed<'m> {
             tid,
             memory,
             gadgets: (syscall, restorer),
+            own_tid: 0,
             saved: sys::no_regs(),
             mask: 0,
             xstate: Vec::new(),
             pending: Vec::new(),
+            returned: None,
+            open: 0,
             first_frame: 0,
             framed: None,
             scratch: None,
@@ -132,39 +152,46 @@ impl<'m> Borrowed<'m> {
             changed: false,
             masked: false,
             overdue: None,
+            stopped_at: Instant::now(),
             given_back: true,
         })
     }
 
-    /// Saves what is to be set back, and finds room for the first frame.
+    /// Saves the state that will be restored, and finds room for the first frame.
     fn save(&mut self, maps: &[MemoryMap]) -> Result<(), CallError> {
         report_step(ControllerStep::Saving);
+        self.stopped_at = Instant::now();
         let tid = self.tid;
-        let request = |what| CallError::of(what, tid);
+        let request = |what| CallError::from_refusal(what, tid);
         self.saved = sys::regs(tid).map_err(request("registers"))?;
         self.mask = sys::sigmask(tid).map_err(request("signal mask"))?;
         self.xstate = sys::xstate(tid).map_err(request("extended state"))?;
-        // it may have executed another program since it was looked at; from now on it cannot
+        // it may have executed another program since `maps` was read; from now on it cannot
         if !gadgets::are_at(self.gadgets, self.memory) {
             return Err(CallError::NoGadgets);
         }
-        self.bell = bell(self.process, self.mask);
+        let status =
+            tasks::read_text(format!("/proc/{}/task/{tid}/status", self.process)).unwrap_or_default();
+        self.own_tid = own_tid_in(&status).unwrap_or(tid.0 as u64);
+        let special = SpecialSignals::parse(&status, self.mask);
+        self.bell = special.bell;
+        self.open = SYNCHRONOUS | special.awaited | special.bell.map_or(0, bit);
         let sp = self.saved.rsp;
         let threads = Threads { process: self.process, memory: self.memory, held: (tid, sp) };
-        let room = (Frame::room(self.xstate.len()) as u64).next_multiple_of(64) + 64;
+        let room = (SignalFrame::room(self.xstate.len()) as u64).next_multiple_of(64) + 64;
         let thread = Borrower { sp, fs_base: self.saved.fs_base, room };
         let main_sp = match tid.0 == self.process {
             true => Some(sp),
             false => blocked_sp(self.process, Tid(self.process)),
         };
-        // a frame that a thread has yet to restore itself from must stay, and the room below it
+        // a frame from which a thread will restore itself must stay, and so must the room below it
         let is_needed = |at, owner| threads.need(at, owner);
         let place = stack::first_frame(maps, thread, main_sp, self.memory, is_needed);
         self.first_frame = place.ok_or(CallError::NoRoom)?;
         Ok(())
     }
 
-    /// The thread's own registers as it was stopped.
+    /// The thread's own registers at the moment it stopped.
     pub fn regs(&self) -> &Regs {
         &self.saved
     }
@@ -174,9 +201,14 @@ impl<'m> Borrowed<'m> {
         self.probing = on;
     }
 
-    /// Whether what was called last may be cut off without harm.
+    /// Whether the last call may be cut off without harm.
     pub fn is_probing(&self) -> bool {
         self.probing
+    }
+
+    /// When pct saw that it had stopped. (Until then it ran, or waited for a processor.)
+    pub fn stopped_at(&self) -> Instant {
+        self.stopped_at
     }
 
     /// Which thread this is.
@@ -184,34 +216,33 @@ impl<'m> Borrowed<'m> {
         self.tid
     }
 
-    /// The registers that the thread is to have when it is given back: an interrupted call that the kernel does not
-    /// restart by itself is made again (`epoll_wait` and its like return a bare EINTR on any stop).
+    /// The registers with which the thread is given back. They repeat an interrupted system call that the kernel does
+    /// not restart by itself: calls such as `epoll_wait` return a bare EINTR after any stop.
     pub(super) fn final_regs(&self) -> Regs {
-        restart::again(self.tid, &self.saved, Some(self.mask)).unwrap_or(self.saved)
+        restart::again(self.tid, &self.saved, Some(self.mask), 0).unwrap_or(self.saved)
     }
 
     /// The frame that gives the thread back its own state, for the room at `low`.
-    pub(super) fn frame(&mut self, low: u64) -> Frame {
-        let tid = own_tid(self.process, self.tid).unwrap_or(self.tid.0 as u64);
+    pub(super) fn frame(&mut self, low: u64) -> SignalFrame {
         let regs = self.framed.unwrap_or_else(|| self.final_regs());
         self.framed = Some(regs);
-        Frame::build(low, self.gadgets.1, &regs, self.mask, &self.xstate, Owner { tid })
+        SignalFrame::build(low, self.gadgets.1, &regs, self.mask, &self.xstate, Owner { tid: self.own_tid })
     }
 
     pub(super) fn request<T>(&self, what: &'static str, r: Result<T, Errno>) -> Result<T, CallError> {
-        r.map_err(CallError::of(what, self.tid))
+        r.map_err(CallError::from_refusal(what, self.tid))
     }
 
-    /// Sets the thread's own registers back and lets it go.
+    /// Restores the thread's own registers and releases it.
     ///
     /// # Errors
-    /// Only what is worth telling: a thread that died meanwhile is a normal end.
+    /// What the kernel refused. A thread that died meanwhile is no error.
     pub fn give_back(mut self) -> Result<(), CallError> {
         self.restore()
     }
 
-    /// Lets the thread run on with the chain in place: it finishes the call that is under way and restores itself. For a
-    /// dlopen that holds the loader's lock, where setting the registers back would leave the lock held.
+    /// Releases the thread with the chain in place, so that it finishes the running call and restores itself. This is
+    /// for a dlopen that holds the loader's lock: to restore the registers now would leave the lock held for ever.
     pub fn let_run(mut self) {
         self.given_back = true;
         let _ = sys::detach(self.tid, 0);
@@ -224,7 +255,7 @@ impl<'m> Borrowed<'m> {
         let result = self.try_restore();
         match result {
             Err(CallError::Gone(tid)) => {
-                // its end is waited for by a thread that executes a program, and must be taken by us for that
+                // a thread that executes a program waits for its end, and for that pct must reap it
                 let _ = wait_stop(tid, ENDS);
                 Ok(())
             }
@@ -254,14 +285,13 @@ impl<'m> Borrowed<'m> {
             self.request("set registers", r)?;
         }
         if self.changed && self.first_frame != 0 {
-            // the thread has its own registers: the frame's place is free again
+            // the thread has its own registers, so the frame's memory is free again
             let at = self.first_frame.next_multiple_of(64) + 56;
             let _ = self.memory.write(at, &[0; 8]);
         }
-        let mut signals = std::mem::take(&mut self.pending).into_iter();
-        let first = signals.next().unwrap_or(0);
-        for more in signals {
-            // a detach carries one signal only; the others are sent anew
+        let first = release::settle(self.tid, &last, self.mask, self.returned.take())?;
+        // a detach carries one signal only; pct sends the others again
+        for more in std::mem::take(&mut self.pending) {
             let r = sys::send(self.process, self.tid, more);
             self.request("send signal", r)?;
         }
@@ -273,7 +303,7 @@ impl<'m> Borrowed<'m> {
 
 impl Drop for Borrowed<'_> {
     fn drop(&mut self) {
-        // an error path: what can be set back is set back; a thread that never stopped is detached by our own end
+        // an error path: restore what can be restored; a thread that never stopped is detached when pct ends
         let _ = self.restore();
     }
 }

@@ -1,8 +1,9 @@
 //! Calls in a borrowed thread.
 //!
 //! ```text
-//! bare system call: one SETREGSET points rip at a `syscall; ret` of the target's text, with a signal frame as its stack
-//! map_scratch: two such calls map memory of ours; everything later lives there
+//! bare system call: one SETREGSET points rip at a `syscall; ret` of the target's text;
+//!                   a signal frame is its stack
+//! map_scratch: two such calls map the scratch, memory for pct alone; everything later lives there
 //! call: the trampoline in the scratch calls a function, stores the result, rings the bell, restores itself
 //!
 //! scratch    start     code: the trampoline, a bare `syscall; ret`
@@ -11,17 +12,20 @@
 //!            + DATA    the stack of called functions
 //! ```
 //!
-//! The bell is a signal that the thread sends itself, one that does nothing by default and for which the target has no handler:
-//! a tracer is told of it all the same, and when there is none any more it is dropped. So a call needs one stop, not two at each
-//! system call that it makes. A target that handles all such signals (Go) is followed from system call to system call.
+//! The bell is a signal that the thread sends itself, one that does nothing by default and for which the
+//! target has no handler. A tracer is told of it all the same. One that comes when no tracer is left does nothing.
+//! So a call needs one stop, not two at each system call that it makes. A target that handles all such
+//! signals (Go) is followed from system call to system call.
 //!
-//! Invariant: as in `borrow`. Left alone at any point, the thread finishes the call and restores itself from the frame. A signal
-//! handler may run meanwhile (the mask is set after the registers): there is room for it below each stack pointer of ours.
+//! Invariant: as in `borrow`. Left alone at any point, the thread finishes the call and restores itself from
+//! the frame. A signal handler may run meanwhile (the mask is set after the registers): there is room for it
+//! below each stack pointer that pct sets.
 
 use super::bell::{SYNCHRONOUS, bit};
 use super::borrow::Borrowed;
 use super::error::CallError;
-use super::frame::{Frame, RESTARTS};
+use super::frame::{RESTARTS, SignalFrame};
+use super::release::ReturnedSignal;
 use super::scratch::{CODE, DATA, FRAME, Scratch, WHOLE};
 use super::step::{ControllerStep, report_step};
 use super::stop::wait_stop;
@@ -50,13 +54,13 @@ const AFTER_BELL: u64 = 25;
 const BARE: &[u8] = &[0x0f, 0x05, 0xc3];
 const BARE_AT: u64 = 64;
 
-/// A call is never waited for for less: it must be able to get on.
+/// Least time for which a call is waited for each time its thread is resumed, so that it can make progress.
 const LEAST: Duration = Duration::from_millis(50);
-/// So long a call that may be cut off, but only while it waits for a lock, is given to come back or to wait.
+/// A call that may only be cut off while it waits for a lock gets this time to return or to begin such a wait.
 const PROBE: Duration = Duration::from_secs(5);
 
-/// Whether a stopped thread is in a call of another controller, which was killed: it must be left to finish that first. Its own
-/// registers are in the frame, so nothing is known of what it was doing.
+/// Whether a stopped thread is in a call that another controller, since killed, made in it. It must finish that call
+/// first. Its own registers are in the signal frame, so pct does not know what it was doing before.
 pub fn is_in_a_call(regs: &Regs, maps: &[MemoryMap], memory: &impl Memory) -> bool {
     let begins = |at: u64| {
         let mut code = [0; TRAMPOLINE.len()];
@@ -69,23 +73,23 @@ pub fn is_in_a_call(regs: &Regs, maps: &[MemoryMap], memory: &impl Memory) -> bo
         maps.iter().find(|m| m.address.1 == start && m.perms.contains(MMPermissions::EXECUTE))
     });
     // about to return into the restorer, in the restorer, in the scratch's code, or on its stack
-    Frame::is_at(regs.rsp.wrapping_add(8), memory)
-        || Frame::is_at(regs.rsp, memory)
+    SignalFrame::is_at(regs.rsp.wrapping_add(8), memory)
+        || SignalFrame::is_at(regs.rsp, memory)
         || begins(regs.rip & !(CODE - 1))
         || code.is_some_and(|m| begins(m.address.1.wrapping_sub(CODE)))
 }
 
-/// How far a thread is let go.
+/// Where a resumed thread stops next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Until {
-    /// To the next entry to or exit from a system call.
+    /// At the next entry to or exit from a system call.
     SystemCall,
-    /// To the bell.
+    /// At the bell.
     Bell,
 }
 
 impl Borrowed<'_> {
-    /// Makes one bare system call in the thread. Nothing but memory that nobody uses is written.
+    /// Makes one bare system call in the thread. It writes only to memory that nobody uses.
     ///
     /// # Errors
     /// When the thread dies or the call does not return within `limit`. A negative result is the call's own answer.
@@ -100,7 +104,7 @@ impl Borrowed<'_> {
         Ok(self.run(scratch, regs, limit)? as i64)
     }
 
-    /// A system call with nothing but the target's own text and the first frame.
+    /// A system call that needs only the target's own text and the first frame.
     fn first_system_call(&mut self, number: i64, args: [u64; 6], limit: Duration) -> Result<i64, CallError> {
         report_step(ControllerStep::Preparing);
         let frame = self.frame(self.first_frame);
@@ -135,41 +139,38 @@ impl Borrowed<'_> {
         self.overdue = None;
         report_step(ControllerStep::Committed);
         if !self.masked {
-            let r = sys::set_sigmask(self.tid, !SYNCHRONOUS & !self.bell.map_or(0, bit));
-            self.request("set signal mask", r)?;
-            self.masked = true;
+            self.mask_all_but_open()?;
         }
         Ok(())
     }
 
-    /// Runs to the next stop; signals that come nevertheless are kept for the end.
+    fn mask_all_but_open(&mut self) -> Result<(), CallError> {
+        let r = sys::set_sigmask(self.tid, !self.open);
+        self.masked = true;
+        self.request("set signal mask", r)
+    }
+
+    /// Runs to the next stop. Signals that arrive although they are blocked are kept for the end.
     fn resume(&mut self, until: Until, limit: Duration) -> Result<Stop, CallError> {
         report_step(ControllerStep::Running);
-        let r = match until {
-            Until::SystemCall => sys::syscall(self.tid, 0),
-            Until::Bell => sys::cont(self.tid, 0),
-        };
-        self.request("resume", r)?;
-        let stop = match wait_stop(self.tid, limit) {
-            Err(CallError::NoStop(tid, ms)) => {
-                let r = sys::interrupt(tid);
-                self.request("interrupt", r)?;
-                self.overdue = Some(ms);
-                // it may as well stop for another reason first
-                wait_stop(tid, Duration::from_secs(1)).map_err(|e| match e {
-                    CallError::NoStop(..) => CallError::Timeout { tid, ms, rip: 0, call: -1, waits: false },
-                    other => other,
-                })?
-            }
-            other => other?,
-        };
+        let start = Instant::now();
+        let mut stop = self.resume_with(0, until, limit)?;
+        // The sampler that lives in the thread runs on. Its signal, blocked now, waits with all that it carries.
+        while stop == Stop::Signal(libc::SIGTRAP)
+            && sys::signal_info(self.tid).is_ok_and(|info| info.is_of_perf_event())
+        {
+            self.open &= !bit(libc::SIGTRAP);
+            self.mask_all_but_open()?;
+            let left = limit.saturating_sub(start.elapsed()).max(LEAST);
+            stop = self.resume_with(libc::SIGTRAP, until, left)?;
+        }
         match stop {
             Stop::Signal(s) if SYNCHRONOUS & bit(s) != 0 => {
                 let rip = sys::regs(self.tid).map_or(0, |r| r.rip);
                 return Err(CallError::Fault { tid: self.tid, signal: s, rip });
             }
-            // the bell is sent by nobody else, or to no effect
-            Stop::Signal(s) if self.bell != Some(s) => self.pending.push(s),
+            // if somebody else sends the bell, it has no effect
+            Stop::Signal(s) if self.bell != Some(s) => self.keep_for_the_end(s)?,
             Stop::Interrupted | Stop::Group(_) => {
                 if let Some(ms) = self.overdue.take() {
                     return Err(self.timed_out(ms));
@@ -180,12 +181,54 @@ impl Borrowed<'_> {
         Ok(stop)
     }
 
-    /// Looks where a call hangs; the chain is still in place.
+    /// Handles a signal that reached the thread while a call ran. pct sends it to the thread again, where it stays
+    /// blocked until the thread has its own registers back. So the thread gets it even if pct is killed before that.
+    fn keep_for_the_end(&mut self, signal: i32) -> Result<(), CallError> {
+        const NEVER_BLOCKED: [i32; 2] = [libc::SIGSTOP, libc::SIGKILL];
+        if NEVER_BLOCKED.contains(&signal) {
+            self.pending.push(signal);
+            return Ok(());
+        }
+        let info = sys::signal_info(self.tid);
+        let info = self.request("signal", info)?;
+        // From now on the kernel keeps such signals, or gives them to another thread.
+        self.open &= SYNCHRONOUS | self.bell.map_or(0, bit);
+        self.mask_all_but_open()?;
+        let r = sys::send(self.process, self.tid, signal);
+        self.request("send signal", r)?;
+        self.returned.get_or_insert(ReturnedSignal { signal, info });
+        Ok(())
+    }
+
+    /// Resumes the thread, which gets `signal` (0: none), and waits for its next stop.
+    fn resume_with(&mut self, signal: i32, until: Until, limit: Duration) -> Result<Stop, CallError> {
+        let r = match until {
+            Until::SystemCall => sys::syscall(self.tid, signal),
+            Until::Bell => sys::cont(self.tid, signal),
+        };
+        self.request("resume", r)?;
+        match wait_stop(self.tid, limit) {
+            Err(CallError::NoStop(tid, ms)) => {
+                let r = sys::interrupt(tid);
+                self.request("interrupt", r)?;
+                self.overdue = Some(ms);
+                // it may stop for another reason first
+                wait_stop(tid, Duration::from_secs(1)).map_err(|e| match e {
+                    CallError::NoStop(..) => CallError::Timeout { tid, ms, rip: 0, call: -1, waits: false },
+                    other => other,
+                })
+            }
+            other => other,
+        }
+    }
+
+    /// Finds out where a call hangs. The chain stays in place.
     fn timed_out(&self, ms: u128) -> CallError {
         let regs = sys::regs(self.tid).unwrap_or_else(|_| sys::no_regs());
         let call = regs.orig_rax as i64;
-        // One that was woken up meanwhile has the lock's word to set and others to wake. One that runs may have been given no
-        // processor in all that time: cut off in the middle of malloc it would leave the heap torn.
+        // A thread that was woken up meanwhile still has to set the lock's word and to wake others. A thread that
+        // runs may have had no processor in all that time. If it were cut off in the middle of malloc, the heap
+        // would stay damaged.
         let waits = call == libc::SYS_futex && RESTARTS.contains(&(regs.rax as i64));
         CallError::Timeout { tid: self.tid, ms, rip: regs.rip, call, waits }
     }
@@ -208,7 +251,7 @@ impl Borrowed<'_> {
         let frame = self.frame(start + CODE + FRAME);
         self.memory.write(frame.at, &frame.bytes)?;
         let rx = (libc::PROT_READ | libc::PROT_EXEC) as u64;
-        // still on the first frame: the scratch is used only when it is whole
+        // still on the first frame, because the scratch is not ready yet
         self.checked("mprotect", libc::SYS_mprotect, [start, CODE, rx, 0, 0, 0], limit)?;
         self.scratch = Some(Scratch { start, ucontext: frame.ucontext() });
         Ok(())
@@ -233,11 +276,11 @@ impl Borrowed<'_> {
         }
     }
 
-    /// Writes `bytes` into the scratch's data area at `offset`; their address.
+    /// Writes `bytes` into the scratch's data area at `offset`. Gives their address.
     ///
     /// # Errors
     /// When there is no scratch, no room, or the memory cannot be written.
-    pub fn put(&self, offset: u64, bytes: &[u8]) -> Result<u64, CallError> {
+    pub fn write_data(&self, offset: u64, bytes: &[u8]) -> Result<u64, CallError> {
         let scratch = self.scratch.ok_or(CallError::NoRoom)?;
         if offset.saturating_add(bytes.len() as u64) > DATA - 64 {
             return Err(CallError::NoRoom);
@@ -247,7 +290,7 @@ impl Borrowed<'_> {
         Ok(at)
     }
 
-    /// Calls the function at `function` with up to six arguments on a stack of ours; its result.
+    /// Calls the function at `function` with up to six arguments, on the scratch's stack. Gives its result.
     ///
     /// # Errors
     /// When the thread dies, the call faults or does not return within `limit`.
@@ -260,7 +303,7 @@ impl Borrowed<'_> {
         self.run(scratch, regs, limit)
     }
 
-    /// Runs the trampoline with rax, rbx and the arguments in `regs`; what the function returns.
+    /// Runs the trampoline with rax, rbx and the arguments in `regs`. Gives what the function returns.
     fn run(&mut self, scratch: Scratch, mut regs: Regs, limit: Duration) -> Result<u64, CallError> {
         report_step(ControllerStep::Preparing);
         regs.rip = scratch.start;
@@ -278,17 +321,17 @@ impl Borrowed<'_> {
             match self.resume(until, limit.saturating_sub(start.elapsed()).max(LEAST)) {
                 Ok(stop) if self.is_done(stop, scratch)? => break,
                 Ok(_) => {}
-                // it was not given a processor, or it is about to get the lock
+                // it had no processor, or it is about to get the lock
                 Err(CallError::Timeout { waits: false, rip, .. })
                     if self.probing && rip != 0 && start.elapsed() < PROBE => {}
                 Err(e) => return Err(e),
             }
         }
         report_step(ControllerStep::Between);
-        Ok(self.memory.word(scratch.result())?)
+        Ok(self.memory.read_word(scratch.result())?)
     }
 
-    /// The stop is that behind the call.
+    /// Whether this stop is the one behind the call.
     fn is_done(&self, stop: Stop, scratch: Scratch) -> Result<bool, CallError> {
         let at = match stop {
             Stop::Signal(s) if self.bell == Some(s) => AFTER_BELL,
@@ -301,7 +344,7 @@ impl Borrowed<'_> {
         Ok(regs.rip == scratch.start + at && regs.rax as i64 != -i64::from(libc::ENOSYS))
     }
 
-    /// Unmaps the scratch, on the first frame's place again.
+    /// Unmaps the scratch. This call runs on the first frame again.
     ///
     /// # Errors
     /// As [`Borrowed::system_call`].
@@ -309,4 +352,10 @@ impl Borrowed<'_> {
         let Some(s) = self.scratch.take() else { return Ok(()) };
         self.checked("munmap", libc::SYS_munmap, [s.start, WHOLE, 0, 0, 0, 0], limit).map(drop)
     }
+}
+
+/// The result of a C function that returns an `int`: only the lower half of the register counts.
+pub(crate) fn c_int(register: u64) -> i32 {
+    let [a, b, c, d, ..] = register.to_le_bytes();
+    i32::from_le_bytes([a, b, c, d])
 }

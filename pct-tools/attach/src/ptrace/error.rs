@@ -3,7 +3,7 @@
 use super::sys::{Errno, Tid};
 use std::io;
 
-/// Why a remote call did not happen, or not to its end.
+/// Why a call in the target was not made, or did not end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
@@ -70,7 +70,7 @@ pub enum CallError {
 
 impl CallError {
     /// What a refused request means: the thread may end at any time.
-    pub(crate) fn of(what: &'static str, tid: Tid) -> impl FnOnce(Errno) -> CallError {
+    pub(crate) fn from_refusal(what: &'static str, tid: Tid) -> impl FnOnce(Errno) -> CallError {
         move |source| match source.is_gone() {
             true => CallError::Gone(tid),
             false => CallError::Request { what, tid, source },

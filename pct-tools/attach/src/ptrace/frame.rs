@@ -1,8 +1,8 @@
 //! The signal frame that lets a borrowed thread restore itself.
 //!
-//! When a controller is killed, the kernel detaches and the thread runs on with whatever registers it has. So a remote call
-//! is prepared as a chain that ends in `rt_sigreturn`, and the frame built here is what that call reads: the thread's own
-//! registers, signal mask and extended state.
+//! When a controller is killed, the kernel detaches and the thread runs on with whatever registers it has. So
+//! a call in the target is prepared as a chain that ends in `rt_sigreturn`, and the frame built here is what that
+//! call reads: the thread's own registers, signal mask and extended state.
 //!
 //! ```text
 //!     at                        what                        who reads it
@@ -32,9 +32,10 @@ const UCONTEXT: usize = 304;
 /// Restart codes that a system call leaves in rax when it is interrupted (ERESTARTSYS, NOINTR, NOHAND, RESTARTBLOCK).
 pub const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
 
-/// Offset in struct ucontext of eight words behind the pointer to the extended state that nobody reads: whose frame it is.
+/// Offset in struct ucontext of eight words behind the pointer to the extended state that nobody reads: whose
+/// frame it is.
 const OWNER: usize = 232;
-/// What stands behind the owner: no data of a program's own looks like a frame of ours by chance.
+/// What stands behind the owner, so that no data of the program looks like pct's frame by chance.
 const SIGN: u64 = u64::from_le_bytes(*b"pctframe");
 
 /// Whose frame it is.
@@ -44,8 +45,9 @@ pub struct Owner {
     pub tid: u64,
 }
 
-/// The frames in `bytes`, which lie at `low`, that were not given up: their addresses in ascending order, and whose they are. (After
-/// a controller was killed, a thread that waits for a processor, or in a stopped process, still needs the frame that it left.)
+/// The frames in `bytes`, which lie at `low`, that were not given up: their addresses in ascending order, and
+/// whose they are. (After a controller was killed, a thread that waits for a processor, or in a stopped
+/// process, still needs the frame that it left.)
 pub fn all_in(bytes: &[u8], low: u64) -> Vec<(u64, Owner)> {
     let first = (56 - (low % 64) as i64).rem_euclid(64) as usize;
     let word = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
@@ -61,19 +63,19 @@ pub fn all_in(bytes: &[u8], low: u64) -> Vec<(u64, Owner)> {
 
 /// A frame as octets to be written at an address of the target.
 #[derive(Debug)]
-pub struct Frame {
+pub struct SignalFrame {
     /// The octets, return address first.
     pub bytes: Vec<u8>,
     /// Where they go; a multiple of 64 plus 56, so that the ucontext is aligned as the kernel itself aligns it.
     pub at: u64,
 }
 
-impl Frame {
+impl SignalFrame {
     /// Whether a ucontext that we made lies at `at`.
     pub fn is_at(at: u64, memory: &impl Memory) -> bool {
-        memory.word(at).is_ok_and(|flags| flags == FLAGS)
+        memory.read_word(at).is_ok_and(|flags| flags == FLAGS)
             && memory.half(at.wrapping_add(24)).is_ok_and(|flags| flags == KEEP_ALTERNATE_STACK)
-            && memory.word(at.wrapping_add(8 + OWNER as u64)).is_ok_and(|sign| sign == SIGN)
+            && memory.read_word(at.wrapping_add(8 + OWNER as u64)).is_ok_and(|sign| sign == SIGN)
     }
 
     /// The address of the ucontext: what rsp must be when `rt_sigreturn` is made.
@@ -88,14 +90,21 @@ impl Frame {
 
     /// Builds the frame in the room that starts at `low`: it restores `regs`, `mask` and `xstate`. `restorer` is the
     /// address of `mov $15,%rax; syscall` in the target.
-    pub fn build(low: u64, restorer: u64, regs: &Regs, mask: u64, xstate: &[u8], owner: Owner) -> Frame {
+    pub fn build(
+        low: u64,
+        restorer: u64,
+        regs: &Regs,
+        mask: u64,
+        xstate: &[u8],
+        owner: Owner,
+    ) -> SignalFrame {
         let at = low.next_multiple_of(64) + 56;
         let fp = (at + 8 + UCONTEXT as u64).next_multiple_of(64);
         let fp_offset = (fp - at) as usize;
         let mut bytes = vec![0u8; fp_offset];
-        put(&mut bytes, 0, restorer);
+        put_word(&mut bytes, 0, restorer);
         let uc = &mut bytes[8..8 + UCONTEXT];
-        put(uc, 0, FLAGS);
+        put_word(uc, 0, FLAGS);
         uc[24..28].copy_from_slice(&KEEP_ALTERNATE_STACK.to_ne_bytes());
         let regs = resumed(regs);
         let words = [
@@ -119,17 +128,17 @@ impl Frame {
             regs.eflags,
         ];
         for (i, word) in words.into_iter().enumerate() {
-            put(uc, 40 + 8 * i, word);
+            put_word(uc, 40 + 8 * i, word);
         }
         for (i, segment) in [regs.cs, 0, 0, regs.ss].into_iter().enumerate() {
             uc[184 + 2 * i..][..2].copy_from_slice(&(segment as u16).to_ne_bytes());
         }
-        put(uc, 224, fp);
-        put(uc, OWNER, owner.tid);
-        put(uc, OWNER + 8, SIGN);
-        put(uc, 296, mask);
+        put_word(uc, 224, fp);
+        put_word(uc, OWNER, owner.tid);
+        put_word(uc, OWNER + 8, SIGN);
+        put_word(uc, 296, mask);
         bytes.extend_from_slice(&with_software_bytes(xstate));
-        Frame { bytes, at }
+        SignalFrame { bytes, at }
     }
 }
 
@@ -162,7 +171,7 @@ fn with_software_bytes(xstate: &[u8]) -> Vec<u8> {
     image
 }
 
-fn put(bytes: &mut [u8], at: usize, word: u64) {
+fn put_word(bytes: &mut [u8], at: usize, word: u64) {
     bytes[at..at + 8].copy_from_slice(&word.to_ne_bytes());
 }
 
@@ -182,24 +191,24 @@ mod tests {
         r
     }
 
-    fn word(b: &[u8], at: usize) -> u64 {
+    fn word_at(b: &[u8], at: usize) -> u64 {
         u64::from_ne_bytes(b[at..at + 8].try_into().unwrap())
     }
 
     #[test]
     fn the_frame_holds_registers_mask_and_state_where_the_kernel_reads_them() {
-        let f = Frame::build(0x1000, 0xabcd, &regs(), 0x55, &[0u8; 832], Owner { tid: 7 });
+        let f = SignalFrame::build(0x1000, 0xabcd, &regs(), 0x55, &[0u8; 832], Owner { tid: 7 });
         assert_eq!(f.at % 64, 56);
-        assert_eq!(word(&f.bytes, 0), 0xabcd);
-        assert_eq!(word(&f.bytes, 8 + 160), 0x7fff_0000);
-        assert_eq!(word(&f.bytes, 8 + 168), 0x40_1000);
-        assert_eq!(word(&f.bytes, 8 + 296), 0x55);
-        let fp = word(&f.bytes, 8 + 224);
+        assert_eq!(word_at(&f.bytes, 0), 0xabcd);
+        assert_eq!(word_at(&f.bytes, 8 + 160), 0x7fff_0000);
+        assert_eq!(word_at(&f.bytes, 8 + 168), 0x40_1000);
+        assert_eq!(word_at(&f.bytes, 8 + 296), 0x55);
+        let fp = word_at(&f.bytes, 8 + 224);
         assert_eq!(fp % 64, 0);
         let image = &f.bytes[(fp - f.at) as usize..];
         assert_eq!(&image[464..468], &FP_XSTATE_MAGIC1.to_ne_bytes());
         assert_eq!(&image[832..836], &FP_XSTATE_MAGIC2.to_ne_bytes());
-        assert!(f.bytes.len() <= Frame::room(832));
+        assert!(f.bytes.len() <= SignalFrame::room(832));
     }
 
     #[test]
@@ -207,13 +216,13 @@ mod tests {
         let low = 0x1000 + 24; // of no alignment
         let mut bytes = vec![0x7f; 20_000];
         let frames = [100, 5000, 16_000].map(|offset| {
-            Frame::build(low + offset, 0xabcd, &regs(), 0, &[0u8; 832], Owner { tid: 7 + offset })
+            SignalFrame::build(low + offset, 0xabcd, &regs(), 0, &[0u8; 832], Owner { tid: 7 + offset })
         });
         for f in &frames {
             bytes[(f.at - low) as usize..][..f.bytes.len()].copy_from_slice(&f.bytes);
         }
         let memory = FakeMemory { areas: vec![(low, bytes.clone())] };
-        assert!(frames.iter().all(|f| Frame::is_at(f.ucontext(), &memory)));
+        assert!(frames.iter().all(|f| SignalFrame::is_at(f.ucontext(), &memory)));
         let expected = |i: usize, offset: u64| (frames[i].at, Owner { tid: 7 + offset });
         assert_eq!(all_in(&bytes, low), [expected(0, 100), expected(1, 5000), expected(2, 16_000)]);
         bytes[(frames[1].at - low) as usize..][..8].fill(0);

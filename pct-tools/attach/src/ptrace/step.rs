@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-/// What a controller is doing with a thread: told to [`OBSERVER`], so that a harness that kills controllers at random can
-/// say where each kill fell.
+/// What a controller is doing with a thread: told to [`OBSERVER`], so that a harness that kills controllers
+/// at random can say where each kill fell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ControllerStep {

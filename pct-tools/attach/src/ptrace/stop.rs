@@ -14,10 +14,10 @@ pub fn wait_stop(tid: Tid, limit: Duration) -> Result<Stop, CallError> {
     /// SIGCHLD is the process's: another thread of pct may take it. So the wait for it is no longer than this.
     const LOOK: u64 = 1_000_000;
     let start = Instant::now();
-    // a thread that waits is put on a processor as soon as the stop is there; one that looks again and again is not
+    // a waiting thread gets a processor as soon as the stop happens; one that polls does not
     let signal = sys::ChildSignal::block();
     loop {
-        match sys::look(tid) {
+        match sys::peek_stop(tid) {
             Ok(Some(stop)) if stop.is_end() => return Err(CallError::Gone(tid)),
             Ok(Some(stop)) => return Ok(stop),
             Ok(None) => {}
@@ -35,21 +35,24 @@ pub fn wait_stop(tid: Tid, limit: Duration) -> Result<Stop, CallError> {
 
 /// Waits until a seized thread that was asked to stop has done so; signals that come before are passed on.
 pub(super) fn interrupted(tid: Tid, limit: Duration) -> Result<(), CallError> {
-    let request = |what| CallError::of(what, tid);
+    let request = |what| CallError::from_refusal(what, tid);
     sys::interrupt(tid).map_err(request("interrupt"))?;
     loop {
         match wait_stop(tid, limit)? {
             Stop::Interrupted | Stop::Group(_) => return Ok(()),
             // the interrupt is still due
-            Stop::Signal(s) => sys::cont(tid, s).map_err(request("continue"))?,
+            Stop::Signal(s) => {
+                set_again(tid, s);
+                sys::cont(tid, s).map_err(request("continue"))?;
+            }
             _ => sys::cont(tid, 0).map_err(request("continue"))?,
         }
     }
 }
 
-/// Lets a thread go that is seized and was asked to stop, if it has stopped by now or is no more. Says whether.
+/// Releases a seized thread that was asked to stop, if it has stopped by now or has ended. Says whether it did.
 fn let_go(tid: Tid) -> bool {
-    let signal = match sys::look(tid) {
+    let signal = match sys::peek_stop(tid) {
         Ok(None) => return false,
         Err(e) if e.0 == libc::EINTR => return false,
         Ok(Some(stop)) if stop.is_end() => return true,
@@ -57,8 +60,8 @@ fn let_go(tid: Tid) -> bool {
         Ok(Some(_)) => 0,
         Err(_) => return true,
     };
-    set_again(tid);
-    sys::detach(tid, signal).is_ok() || sys::look(tid).is_err()
+    set_again(tid, signal);
+    sys::detach(tid, signal).is_ok() || sys::peek_stop(tid).is_err()
 }
 
 thread_local! {
@@ -66,12 +69,12 @@ thread_local! {
     static LATE: RefCell<Vec<Tid>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Remembers a thread that did not stop in time: it will, and must be let go then.
+/// Remembers a thread that did not stop in time. It will stop later, and must then be released.
 pub(super) fn is_late(tid: Tid) {
     LATE.with_borrow_mut(|late| late.push(tid));
 }
 
-/// Lets go which threads have stopped by now though nobody waits for them any more; those that still have not.
+/// Releases the remembered threads that have stopped by now. Gives those that still have not.
 pub fn let_late_go() -> Vec<Tid> {
     LATE.with_borrow_mut(|late| {
         late.retain(|tid| !let_go(*tid));
@@ -79,17 +82,18 @@ pub fn let_late_go() -> Vec<Tid> {
     })
 }
 
-/// Makes a system call again that the stop has cut short; the thread's registers before that.
-fn set_again(tid: Tid) -> Option<Regs> {
+/// Makes a system call again that the stop has cut short, unless `delivered` is a signal that the program
+/// notices; the thread's registers before that.
+pub fn set_again(tid: Tid, delivered: i32) -> Option<Regs> {
     let regs = sys::regs(tid).ok()?;
-    if let Some(again) = restart::again(tid, &regs, None) {
+    if let Some(again) = restart::again(tid, &regs, None, delivered) {
         let _ = sys::set_regs(tid, &again);
     }
     Some(regs)
 }
 
-/// The stack pointer of a thread that runs: it is stopped for a moment. `None` when that cannot be done within `limit`, or somebody
-/// else traces it.
+/// The stack pointer of a thread that runs: it is stopped for a moment. `None` when that cannot be done
+/// within `limit`, or somebody else traces it.
 pub fn stack_pointer(tid: Tid, limit: Duration) -> Option<u64> {
     sys::seize(tid, libc::PTRACE_O_TRACESYSGOOD).ok()?;
     if let Err(why) = interrupted(tid, limit) {
@@ -98,7 +102,7 @@ pub fn stack_pointer(tid: Tid, limit: Duration) -> Option<u64> {
         }
         return None;
     }
-    let regs = set_again(tid);
+    let regs = set_again(tid, 0);
     let _ = sys::detach(tid, 0);
     Some(regs?.rsp)
 }

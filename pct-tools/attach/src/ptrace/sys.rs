@@ -1,13 +1,17 @@
 //! The ptrace requests that attaching needs, one safe function each: the fence around `ptrace(2)`.
 //!
-//! Every function names the thread by its tid and turns errno into [`Errno`]. `ESRCH` is a normal answer at any time: the
-//! thread may die between any two requests. No request here can break memory safety of the *caller*: the pointers are to
-//! locals that outlive the call. What they do to the target is the business of the modules above.
+//! Every function names the thread by its tid and turns errno into [`Errno`]. `ESRCH` is a normal answer at
+//! any time: the thread may die between any two requests. No request here can break memory safety of the
+//! *caller*: the pointers are to locals that outlive the call. What they do to the target is the business of
+//! the modules above.
 //!
 //! nix covers about half of these requests (no signal masks, no rseq); one fence for all of them is easier to read.
 
+use std::cell::Cell;
 use std::fmt;
 use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 /// A kernel thread id of the target, as this process's pid namespace numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,8 +58,8 @@ const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
 const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
 
 fn request(what: libc::c_uint, tid: Tid, addr: usize, data: usize) -> Result<libc::c_long, Errno> {
-    // SAFETY: for every request used in this module the kernel reads and writes only the `data` object, which the caller
-    // in this module keeps alive over the call and whose size is passed or fixed by the request.
+    // SAFETY: for every request used in this module the kernel reads and writes only the `data` object, which
+    // the caller in this module keeps alive over the call and whose size is passed or fixed by the request.
     let r = unsafe { libc::ptrace(what, tid.0, addr, data) };
     if r == -1 { Err(Errno::last()) } else { Ok(r) }
 }
@@ -145,6 +149,73 @@ pub fn set_sigmask(tid: Tid, mask: u64) -> Result<(), Errno> {
     request(PTRACE_SETSIGMASK, tid, size_of::<u64>(), &raw mut mask as usize).map(drop)
 }
 
+/// What the kernel hands to a handler along with a signal.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct SignalInfo(libc::siginfo_t);
+
+impl fmt::Debug for SignalInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SignalInfo({}, {})", self.0.si_signo, self.0.si_code)
+    }
+}
+
+impl SignalInfo {
+    /// Its number.
+    pub fn signal(&self) -> i32 {
+        self.0.si_signo
+    }
+
+    /// A timer or a perf event of this thread sent it, as those of a sampler do: nobody waits for it in a system call.
+    pub fn is_of_clock(&self) -> bool {
+        const REAL_TIME: i32 = 32;
+        // POLL_IN to POLL_HUP: what a file sends whose owner chose the signal
+        let by_file = (1..=6).contains(&self.0.si_code)
+            && (self.0.si_signo >= REAL_TIME || self.0.si_signo == libc::SIGSTKFLT);
+        self.0.si_code == libc::SI_TIMER || by_file || self.is_of_perf_event()
+    }
+
+    /// A perf event sent it: a sample of a sampler that lives in the thread.
+    pub fn is_of_perf_event(&self) -> bool {
+        /// `TRAP_PERF` of asm-generic/siginfo.h.
+        const TRAP_PERF: i32 = 6;
+        (self.0.si_signo, self.0.si_code) == (libc::SIGTRAP, TRAP_PERF)
+    }
+}
+
+/// `PTRACE_PEEKSIGINFO`: signals that wait for a stopped thread itself, not those that wait for its process.
+pub fn waiting_signals(tid: Tid) -> Result<Vec<SignalInfo>, Errno> {
+    const PTRACE_PEEKSIGINFO: libc::c_uint = 0x4209;
+    const MOST: usize = 64;
+    /// `struct ptrace_peeksiginfo_args` of linux/ptrace.h.
+    #[repr(C)]
+    struct Wanted {
+        offset: u64,
+        flags: u32,
+        count: i32,
+    }
+    // SAFETY: all-zero is a valid value of this plain struct.
+    let mut infos = vec![SignalInfo(unsafe { std::mem::zeroed() }); MOST];
+    let wanted = Wanted { offset: 0, flags: 0, count: MOST as i32 };
+    let count = request(PTRACE_PEEKSIGINFO, tid, &raw const wanted as usize, infos.as_mut_ptr() as usize)?;
+    infos.truncate(count as usize);
+    Ok(infos)
+}
+
+/// `PTRACE_GETSIGINFO`: of the signal that a stopped thread is about to get.
+pub fn signal_info(tid: Tid) -> Result<SignalInfo, Errno> {
+    // SAFETY: all-zero is a valid value of this plain struct.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    request(libc::PTRACE_GETSIGINFO, tid, 0, &raw mut info as usize)?;
+    Ok(SignalInfo(info))
+}
+
+/// `PTRACE_SETSIGINFO`: replaces it. The thread must be about to get a signal of the same number.
+pub fn set_signal_info(tid: Tid, info: &SignalInfo) -> Result<(), Errno> {
+    let mut info = *info;
+    request(libc::PTRACE_SETSIGINFO, tid, 0, &raw mut info.0 as usize).map(drop)
+}
+
 /// What the last event is about: the new tid of a clone or fork, the old tid at an exec.
 pub fn event_message(tid: Tid) -> Result<u64, Errno> {
     let mut message: libc::c_ulong = 0;
@@ -178,12 +249,56 @@ pub fn send(process: i32, tid: Tid, signal: i32) -> Result<(), Errno> {
     }
 }
 
+/// A process that its number cannot stop to stand for, as long as this is kept (pidfd_open(2)).
+#[derive(Debug)]
+pub struct ProcessHandle(OwnedFd);
+
+impl ProcessHandle {
+    /// The process that has this number now.
+    ///
+    /// # Errors
+    /// It is gone, or the kernel is older than 5.3.
+    pub fn open(pid: i32) -> Result<ProcessHandle, Errno> {
+        // SAFETY: pidfd_open takes two integers.
+        let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let descriptor = i32::try_from(opened).ok().filter(|fd| *fd >= 0).ok_or_else(Errno::last)?;
+        // SAFETY: the kernel has just given us this descriptor, and nobody else knows of it.
+        Ok(ProcessHandle(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// It has ended, or we may not.
+    pub fn send(&self, signal: i32) -> Result<(), Errno> {
+        let no_info = std::ptr::null::<libc::siginfo_t>();
+        // SAFETY: pidfd_send_signal takes integers and a pointer that may be null.
+        match unsafe { libc::syscall(libc::SYS_pidfd_send_signal, self.0.as_raw_fd(), signal, no_info, 0) } {
+            0 => Ok(()),
+            _ => Err(Errno::last()),
+        }
+    }
+}
+
 /// Nanoseconds of CLOCK_MONOTONIC.
 pub fn monotonic_ns() -> u64 {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live local.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t) };
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// CPU nanoseconds of a process: of all its threads, also of those that have ended. A process that has ended
+/// has a clock until somebody waits for it. `None`: it is gone.
+pub fn cpu_ns(pid: i32) -> Option<u64> {
+    /// The kernel's CPUCLOCK_SCHED: what the scheduler counts, to the nanosecond.
+    const SCHEDULER: i32 = 2;
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live local; a number that is no clock is refused.
+    let r = unsafe { libc::clock_gettime((!pid << 3) | SCHEDULER, &raw mut t) };
+    let ns =
+        u64::try_from(t.tv_sec).ok()?.checked_mul(1_000_000_000)?.checked_add(u64::try_from(t.tv_nsec).ok()?);
+    ns.filter(|_| r == 0)
 }
 
 /// A set of signals that a controller waits for instead of handling them.
@@ -209,7 +324,8 @@ impl Signals {
 
     /// Blocks them from now on, so that [`Signals::wait`] gets them.
     fn blocked(numbers: &[i32]) -> Signals {
-        // SAFETY: an all-zero sigset_t is an empty set on Linux, sigaddset writes within it, and the mask is read from it.
+        // SAFETY: an all-zero sigset_t is an empty set on Linux, sigaddset writes within it, and the mask is
+        // read from it.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             for s in numbers {
@@ -235,22 +351,34 @@ impl Signals {
     }
 }
 
+thread_local! {
+    /// A [`ChildSignal`] of this thread lives.
+    static CHILD_SIGNAL_BLOCKED: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Blocks SIGCHLD in this thread while it lives, so that a stop wakes [`ChildSignal::wait`] and is never missed.
+/// One that is made while another one lives makes no system call.
 pub struct ChildSignal {
     child: libc::sigset_t,
-    before: libc::sigset_t,
+    /// The mask to set again; `None`: another one will.
+    before: Option<libc::sigset_t>,
+    /// It belongs to the thread that made it.
+    _of_thread: PhantomData<*const ()>,
 }
 
 impl ChildSignal {
     /// Blocks it.
     pub fn block() -> ChildSignal {
+        let is_blocked = CHILD_SIGNAL_BLOCKED.replace(true);
         // SAFETY: all-zero sets are empty sets on Linux; both are live locals.
         unsafe {
             let (mut child, mut before): (libc::sigset_t, libc::sigset_t) =
                 (std::mem::zeroed(), std::mem::zeroed());
             libc::sigaddset(&raw mut child, libc::SIGCHLD);
-            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const child, &raw mut before);
-            ChildSignal { child, before }
+            if !is_blocked {
+                libc::pthread_sigmask(libc::SIG_BLOCK, &raw const child, &raw mut before);
+            }
+            ChildSignal { child, before: (!is_blocked).then_some(before), _of_thread: PhantomData }
         }
     }
 
@@ -264,12 +392,18 @@ impl ChildSignal {
 
 impl Drop for ChildSignal {
     fn drop(&mut self) {
-        // SAFETY: the pointer is to a live set that the kernel filled.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
+        if let Some(before) = &self.before {
+            CHILD_SIGNAL_BLOCKED.set(false);
+            // SAFETY: the pointer is to a live set that the kernel filled.
+            unsafe {
+                libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::from_ref(before), std::ptr::null_mut())
+            };
+        }
     }
 }
 
-/// Raises the number of files that may be open as far as it goes: each sampled thread takes two.
+/// Raises the number of files that may be open as far as it goes: each sampled thread takes two, while there
+/// are enough.
 pub fn many_files() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the pointer is to a live local in both calls.
@@ -279,6 +413,19 @@ pub fn many_files() {
             libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
         }
     }
+}
+
+/// How many files may be open, as numbers of descriptors go.
+pub fn most_files() -> u64 {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live local.
+    let r = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    if r == 0 { limit.rlim_cur } else { u64::MAX }
+}
+
+/// Whether a file could not be opened because no descriptor was free.
+pub fn no_descriptor(why: &std::io::Error) -> bool {
+    matches!(why.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// How a traced thread stopped or ended, told from its wait status alone.
@@ -339,9 +486,26 @@ pub fn wait(tid: Option<Tid>) -> Result<Option<(Tid, Stop)>, Errno> {
     }
 }
 
-/// What one traced thread is stopped by, without taking the stop: a signal that it is about to be given is given to it should we
-/// die before it is resumed, which the kernel does not do once the stop was taken. The end of a thread is taken.
-pub fn look(tid: Tid) -> Result<Option<Stop>, Errno> {
+/// Which traced thread has stopped or ended, and whether it has ended, without taking that: until [`wait`]
+/// the kernel still tells what the thread used. `Ok(None)`: nothing has happened.
+pub fn peek() -> Result<Option<(Tid, bool)>, Errno> {
+    // SAFETY: all-zero is a valid value of this plain struct.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    // SAFETY: `info` is a live local; the kernel writes one siginfo.
+    if unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, options) } != 0 {
+        return Err(Errno::last());
+    }
+    // SAFETY: after waitid the siginfo has the fields of SIGCHLD, or is all zero.
+    let tid = unsafe { info.si_pid() };
+    let has_ended = !matches!(info.si_code, libc::CLD_TRAPPED | libc::CLD_STOPPED);
+    Ok((tid != 0).then_some((Tid(tid), has_ended)))
+}
+
+/// What one traced thread is stopped by, without taking the stop: a signal that it is about to be given is
+/// given to it should we die before it is resumed, which the kernel does not do once the stop was taken. The
+/// end of a thread is taken.
+pub fn peek_stop(tid: Tid) -> Result<Option<Stop>, Errno> {
     // SAFETY: all-zero is a valid value of this plain struct.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let options = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;

@@ -8,4 +8,5 @@ mod live {
     mod killed;
     mod lingers;
     mod outside;
+    mod signals;
 }

@@ -1,11 +1,15 @@
 //! `pct attach`: profiles a process that runs already, and leaves it as it was.
 
+mod args;
+mod compiled;
 mod silence;
 mod tree;
 
-use crate::errors::chain;
+pub use args::{Args, Clock};
+
+use crate::errors::{Usage, chain};
 use crate::face::{Face, say};
-use crate::launch::place::{Library, Place};
+use crate::launch::place::{Library, PathPair};
 use crate::runlib;
 use anyhow::{Context as _, Result};
 use pct_attach::blob::{self, Blob};
@@ -13,6 +17,7 @@ use pct_attach::children::{self, Made};
 use pct_attach::choose::{Facts, Libc, Link, Method, Plan, Wish, choose};
 use pct_attach::facts::{self, Target};
 use pct_attach::inject::{self, Done, InjectError};
+use pct_attach::loaded::read_when_loaded;
 use pct_attach::memory::ProcessMemory;
 use pct_attach::outside::{Ended, Outside, Settings};
 use pct_attach::ptrace::error::CallError;
@@ -30,87 +35,68 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tree::Tree;
 
-/// What can be typed after `pct attach`.
-#[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:
-  pct attach 4711 --for 10           profile it for ten seconds
-  pct attach --explain 4711          which method it would take, and why (stops nothing)
-  pct attach --clock wall 4711 --for 5  where its threads run and wait
-  pct attach --method 6 4711         from outside, by ptrace, with all it forks; Ctrl-C ends it")]
-pub struct Args {
-    /// The process.
-    #[arg(value_name = "PID", allow_negative_numbers = true, value_parser = crate::look::pid)]
-    pub pid: i32,
-    /// Seconds to profile; without it until pct off (method 5: until Ctrl-C) or the end of the process.
-    #[arg(long = "for", value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
-    pub time: Option<Duration>,
-    /// Samples per CPU second of each thread [default: 997; from outside 250, by the wall clock 100].
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = crate::look::within(1..=10_000))]
-    pub hz: Option<u32>,
-    /// This method (1 to 6) and no other.
-    #[arg(long, value_name = "N", value_parser = method)]
-    pub method: Option<Method>,
-    /// CPU time, or the wall clock: where threads wait is seen too (from outside, methods 5 and 6).
-    #[arg(long, value_enum, default_value_t = Clock::Cpu)]
-    pub clock: Clock,
-    /// Processes that it forks and executes too.
-    #[arg(long)]
-    pub follow: bool,
-    /// Say which method would be taken and why; stops and changes nothing.
-    #[arg(long)]
-    pub explain: bool,
-    /// Folder for the data [default: a new one, pct-NAME-PID, pct-NAME-PID-2, ...].
-    #[arg(short, long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-}
-
+/// How often we look what the target does while it is sampled.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long we wait for a program that is being loaded. A busy disk or processor may hold its loader up.
+const LOADING: Duration = Duration::from_secs(30);
 /// Default rate of a sampler in the target, as of `pct run`.
 const INSIDE_HZ: u32 = 997;
 
-/// What samples are due by.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum Clock {
-    /// CPU time.
-    Cpu,
-    /// Wall-clock time of each thread, running or waiting.
-    Wall,
-}
-
-fn method(text: &str) -> Result<Method, String> {
-    text.parse().ok().and_then(Method::from_number).ok_or_else(|| "a number from 1 to 6".to_owned())
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let s: f64 = text.trim_end_matches('s').parse().map_err(|_| "a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(s).map_err(|_| "a number of seconds above 0".to_owned())
-}
+/// Why `pct attach` samples no allocations.
+const NO_ALLOCATIONS: &str = "--alloc: pct attach samples no allocations, because calls through pointers that \
+     the program has copied could not be redirected, and nobody would know how many are missing; start the \
+     program by pct run --alloc, or let it tell of its blocks (pct_alloc in pct.h)";
 
 /// Does it.
 ///
 /// # Errors
 /// When the process is gone or may not be attached to; it was not touched then.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
-    let target = facts::read(args.pid)?;
+    if args.alloc.is_some() {
+        return Err(Usage(NO_ALLOCATIONS.into()).into());
+    }
+    let _ = inject::DELAYED.set(|line| say(&format!("pct: {line}\n")));
+    let target = read_target(args)?;
     let wish = Wish { method: args.method, follow: args.follow, wall: args.clock == Clock::Wall };
     let plan = choose(&target.facts, &wish)?;
     if args.explain {
         face.print(&explanation(&target.facts, &plan))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let left_out = left_out(args, &target.facts, &plan);
     match plan.method {
-        Method::Outside => outside(args, &target, false, face),
-        Method::OutsideFollow => outside(args, &target, true, face),
-        inside => match inject(args, &target, inside, face) {
+        Method::Outside => outside(args, &target, false, &left_out, face),
+        Method::OutsideFollow => outside(args, &target, true, &left_out, face),
+        inside => match inject(args, &target, inside, &left_out, face) {
             Err(why) if args.method.is_none() && begins_nothing(&why) => {
                 face.hint(format_args!("{inside}: {why}; so from outside"));
-                outside(args, &facts::read(args.pid)?, args.follow, face)
+                outside(args, &facts::read(args.pid)?, args.follow, &[], face)
             }
             done => done,
         },
     }
 }
 
-/// The target has no room for the sampler, or no thread that could be borrowed. The library is not in the target, so it cannot sample.
+/// Reads the target, when it has been loaded if the method may depend on that. `--explain` says what is so now.
+fn read_target(args: &Args) -> Result<Target> {
+    let calls_dlopen = matches!(args.method, None | Some(Method::Mapped | Method::Dlopen));
+    let waits = calls_dlopen && args.clock == Clock::Cpu && !args.explain;
+    let limit = if waits { LOADING } else { Duration::ZERO };
+    let pid = args.pid;
+    let delayed = |what| say(&format!("pct: process {pid} is still being loaded ({what}): waiting for it\n"));
+    Ok(read_when_loaded(pid, limit, inject::PATIENCE, delayed)?)
+}
+
+/// The preferred methods that were not taken, a line for each, if pct chose the method.
+fn left_out(args: &Args, facts: &Facts, plan: &Plan) -> Vec<String> {
+    if args.method.is_some() || args.clock == Clock::Wall {
+        return Vec::new();
+    }
+    plan.left_out(facts).into_iter().map(|(method, why)| format!("not by {method}: {why}")).collect()
+}
+
+/// The target has no room for the sampler, or no thread that could be borrowed. The library is not in the
+/// target, so it cannot sample.
 fn begins_nothing(why: &anyhow::Error) -> bool {
     why.downcast_ref::<InjectError>().is_some_and(|why| {
         matches!(
@@ -125,17 +111,21 @@ fn begins_nothing(why: &anyhow::Error) -> bool {
 }
 
 /// Methods 1 to 4: the sampler runs in the target.
-fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<ExitCode> {
-    let mut place = Place::folder(target, args.out.as_deref(), true)?;
+fn inject(
+    args: &Args,
+    target: &Target,
+    method: Method,
+    left_out: &[String],
+    face: &Face,
+) -> Result<ExitCode> {
+    let mut place = PathPair::folder(target, args.out.as_deref(), true)?;
     let root = open_root(target);
-    let _ = inject::DELAYED.set(|line| say(&format!("pct: {line}\n")));
     let files_before = recordings(&place.now());
     let watch = Watch::begin(target, args.hz.unwrap_or(INSIDE_HZ));
     let before = Made::by(args.pid);
     let tree = args.follow.then(|| Tree::begin(args.pid, &place.now()));
     let done = injected(args, target, method, &place).inspect_err(|_| place.remove_if_empty())?;
-    let method = done.0;
-    let done = done.1;
+    let Injected { method, done, failed } = done;
     face.hint(format_args!(
         "attached to {} ({}) by {method}; it was stopped for {:.1} ms{}",
         target.facts.name,
@@ -143,31 +133,45 @@ fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<E
         done.stopped.as_secs_f64() * 1e3,
         if done.children { "; what it forks and executes is sampled too" } else { "" }
     ));
+    for line in left_out.iter().chain(&failed) {
+        face.hint(line);
+    }
     let causes = place.causes();
     for cause in &causes {
         face.warn(cause);
     }
-    let Some(time) = args.time else {
-        let ours = place.ours.display();
-        face.hint(format_args!(
-            "{ours}/   end it with: pct off {}   look at any time: pct report {ours}",
-            args.pid
-        ));
-        return Ok(ExitCode::SUCCESS);
-    };
-    let mut tree = tree.filter(|_| done.children);
-    let signals = Signals::control();
-    let end = Instant::now() + time;
-    let lives = || facts::start_time(args.pid) == Some(target.start_time);
-    while lives() {
-        if let Some(tree) = &mut tree {
-            tree.look();
+    let elsewhere = place.home_folder().map(|home| home.display().to_string());
+    match (args.time, &elsewhere) {
+        (Some(_), _) => {}
+        (None, None) => {
+            let ours = place.ours.display();
+            face.hint(format_args!(
+                "{ours}/   end it with: pct off {}   look at any time: pct report {ours}",
+                args.pid
+            ));
+            return Ok(ExitCode::SUCCESS);
         }
-        let left = end.saturating_duration_since(Instant::now()).min(Duration::from_millis(100));
+        (None, Some(home)) => face.hint(format_args!(
+            "its files are in another file system: the recording comes to {home}/ at its end, by Ctrl-C or by pct off {}",
+            args.pid
+        )),
+    }
+    let mut tree = tree.filter(|_| done.children);
+    let maps = compiled::watch(args, &place.now());
+    let signals = Signals::control();
+    let end = args.time.map(|time| Instant::now() + time);
+    let lives = || facts::start_time(args.pid) == Some(target.start_time);
+    let mut is_off = false;
+    while lives() && !is_off {
+        if let Some(tree) = &mut tree {
+            tree.refresh();
+        }
+        let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()).min(LOOK));
         let ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
         if left.is_zero() || signals.wait(ns).is_some_and(|s| s != libc::SIGCHLD) {
             break;
         }
+        is_off = end.is_none() && silence::have_ended(&new_recordings(&place.now(), &files_before));
     }
     let made = Made::by(args.pid).since(&before).filter(|_| lives() && !done.children);
     if let Some((living, seconds)) = made {
@@ -175,7 +179,7 @@ fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<E
             "not sampled: what it forked meanwhile (of which {living} live; the others used {seconds:.2} CPU s): --follow does"
         ));
     }
-    if lives() {
+    if lives() && !is_off {
         let memory = ProcessMemory::open(args.pid, true)?;
         let mut again = facts::read(args.pid)?;
         again.note = Some(done.note);
@@ -194,9 +198,10 @@ fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<E
             }
         }
     }
+    let maps = compiled::end(maps);
     let files = recordings(&place.now());
-    let samples: u64 =
-        files.iter().filter(|file| !files_before.contains(file)).map(|file| silence::samples(file)).sum();
+    let new = new_recordings(&place.now(), &files_before);
+    let samples: u64 = new.iter().map(|file| silence::samples(file)).sum();
     // Children that are still sampled go on writing there.
     let done_there = tree.is_none() || children::living_of(args.pid).is_empty();
     if done_there && !files.is_empty() {
@@ -206,6 +211,7 @@ fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<E
         face.warn(format_args!("{}: cannot write run.json: {why}", place.ours.display()));
     }
     if !files.is_empty() {
+        compiled::keep(maps, &place.ours, face);
         keep_names(root.as_ref(), &place.ours, face);
     }
     if samples == 0 {
@@ -243,24 +249,43 @@ fn recordings(folder: &Path) -> Vec<PathBuf> {
     entries.filter(|path| path.extension().is_some_and(|e| e == "pct")).collect()
 }
 
+/// Those that were not there before.
+fn new_recordings(folder: &Path, before: &[PathBuf]) -> Vec<PathBuf> {
+    recordings(folder).into_iter().filter(|file| !before.contains(file)).collect()
+}
+
+/// How the sampler came into the target.
+struct Injected {
+    method: Method,
+    done: Done,
+    /// Another method that was tried first, and why it did not work.
+    failed: Option<String>,
+}
+
 /// By `method`, or by method 4 where 2 was only our choice and does not work out.
-fn injected(args: &Args, target: &Target, method: Method, place: &Place) -> Result<(Method, Done)> {
+fn injected(args: &Args, target: &Target, method: Method, place: &PathPair) -> Result<Injected> {
     let memory = ProcessMemory::open(args.pid, true)?;
     let follow = if args.follow { "" } else { ",follow=none" };
     let options = format!("hz={},out={}{follow}", args.hz.unwrap_or(INSIDE_HZ), place.targets.display());
-    let by_blob = || -> Result<(Method, Done)> {
+    let by_blob = || -> Result<Done> {
         let blob = Blob::parse(runlib::LIBRARY).context("the carried libpct.so")?;
-        Ok((Method::Blob, blob::by_blob(target, &memory, &blob, &options)?))
+        Ok(blob::by_blob(target, &memory, &blob, &options)?)
     };
-    match method {
+    let done = match method {
         Method::Dlopen => match by_dlopen(args, target, &memory, &options) {
-            Ok(done) => Ok((method, done)),
-            Err(why) if args.method.is_some() || args.follow || !harmless(&why) => Err(why),
-            Err(why) => by_blob().with_context(|| format!("method 2: {}; then method 4", chain(&why))),
+            Ok(done) => done,
+            Err(why) if args.method.is_some() || args.follow || !harmless(&why) => return Err(why),
+            Err(why) => {
+                let why = chain(&why);
+                let done = by_blob().with_context(|| format!("method 2: {why}; then method 4"))?;
+                let failed = Some(format!("not by {method}: {why}"));
+                return Ok(Injected { method: Method::Blob, done, failed });
+            }
         },
-        Method::Blob => by_blob(),
-        _ => Ok((method, inject::by_note(target, &memory, &options)?)),
-    }
+        Method::Blob => by_blob()?,
+        _ => inject::by_note(target, &memory, &options)?,
+    };
+    Ok(Injected { method, done, failed: None })
 }
 
 /// Nothing was begun that could stand in another method's way.
@@ -294,8 +319,8 @@ fn by_dlopen(args: &Args, target: &Target, memory: &ProcessMemory, options: &str
 }
 
 /// Methods 5 and 6: the controller stays.
-fn outside(args: &Args, target: &Target, follow: bool, face: &Face) -> Result<ExitCode> {
-    let place = Place::folder(target, args.out.as_deref(), false)?;
+fn outside(args: &Args, target: &Target, follow: bool, left_out: &[String], face: &Face) -> Result<ExitCode> {
+    let place = PathPair::folder(target, args.out.as_deref(), false)?;
     let root = open_root(target);
     let signals = Signals::control();
     let clock = if args.clock == Clock::Wall { file::Clock::Wall } else { file::Clock::Outside };
@@ -309,7 +334,6 @@ fn outside(args: &Args, target: &Target, follow: bool, face: &Face) -> Result<Ex
         python: true,
     };
     let settings = Settings { manner, follow, first_only: false, folder: place.ours.clone() };
-    let _ = inject::DELAYED.set(|line| say(&format!("pct: {line}\n")));
     let watch = Watch::begin(target, manner.hz);
     let mut outside = Outside::seize(args.pid, settings).inspect_err(|_| place.remove_if_empty())?;
     if let Err(why) = outside.record_now() {
@@ -324,8 +348,13 @@ fn outside(args: &Args, target: &Target, follow: bool, face: &Face) -> Result<Ex
         "sampling {} ({}) by {method} {until}; Ctrl-C ends it",
         target.facts.name, args.pid
     ));
+    for line in left_out {
+        face.hint(line);
+    }
+    let maps = compiled::watch(args, &place.ours);
     let ended = outside.run(args.time, &signals);
     let counts = outside.finish();
+    let maps = compiled::end(maps);
     if let Some(why) = &counts.failed {
         face.warn(format_args!("{}: a recording could not be made: {why}", place.ours.display()));
     }
@@ -338,10 +367,11 @@ fn outside(args: &Args, target: &Target, follow: bool, face: &Face) -> Result<Ex
         0 | 1 => String::new(),
         n => format!(" and {} it made", n - 1),
     };
+    compiled::keep(maps, &place.ours, face);
     keep_names(root.as_ref(), &place.ours, face);
     let ours = place.ours.display();
     if counts.samples == 0 {
-        face.hint(format_args!("no samples: {}", watch.why(target, &[], args)));
+        face.hint(format_args!("no samples: {}", watch.why(target, &place.causes(), args)));
     }
     face.hint(format_args!(
         "{} of {} ({}){processes}, {why}; {ours}/   try: pct report {ours}",

@@ -1,8 +1,9 @@
 //! `pct run`: a program under the sampler, unharmed, and a table at its end.
 //!
 //! Stdout belongs to the program. Whatever keeps pct from profiling is one line on stderr, and the program runs on
-//! without it. `args` is what can be typed, `start` what the program is started with; `held` is for programs that cannot
-//! be preloaded, `continuous` for those that are sampled for weeks, `ending` for the account and the table.
+//! without it. `args` is what can be typed, `start` what the program is started with; `held` is for programs
+//! that cannot be preloaded, `continuous` for those that are sampled for weeks, `ending` for the account and
+//! the table.
 
 mod args;
 mod continuous;
@@ -11,7 +12,7 @@ mod held;
 mod start;
 
 use args::sensible;
-pub use args::{Args, Clock, Follow, Mode, On, Python, Stack};
+pub use args::{Args, Clock, Follow, Java, Mode, On, Python, Stack};
 
 use crate::errors::chain;
 use crate::face::Face;
@@ -65,7 +66,11 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     sensible(args)?;
     inherited::survive_file_size_limits();
     let mut found = check::find(&args.command[0]).and_then(|file| check::inspect(&file));
-    let carried = if args.alloc.is_some() { runlib::ALLOC_SAMPLER } else { runlib::SAMPLER };
+    let carried = match args {
+        Args { alloc: Some(_), .. } => runlib::ALLOC_SAMPLER,
+        Args { wait: true, .. } => runlib::WAITS_SAMPLER,
+        _ => runlib::SAMPLER,
+    };
     let library = match runlib::path_of(carried) {
         Ok(path) => Some(path),
         Err(why) => {
@@ -75,6 +80,9 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     };
     if args.continuous {
         return continuous::run(args, found.as_ref(), library.as_deref(), face);
+    }
+    if args.alloc.is_some() {
+        start::say_who_serves_memory(found.as_ref(), face);
     }
     let began = Instant::now();
     let stolen_before = stolen_ns();
@@ -87,6 +95,17 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     // from outside what the program starts is looked at too, so nothing is preloaded
     let controls = found.as_ref().is_some_and(|found| found.obstacle == Some(Obstacle::Controls));
     let preload = library.as_deref().filter(|_| outside.is_none() && !controls);
+    if args.wait {
+        let why = match (outside, preload) {
+            (Some(_), _) => Some("it is sampled from outside"),
+            _ if fixed => Some("it is statically linked"),
+            (None, None) => Some("it cannot load pct's library"),
+            (None, Some(_)) => None,
+        };
+        if let Some(why) = why {
+            face.warn(format_args!("--wait: the program's waits are not recorded: {why}"));
+        }
+    }
     let mut spare = library.as_ref().filter(|_| outside.is_none() && !controls).and_then(|_| Spare::make());
     let environment = |dir: Option<&Path>| environment(args, preload, dir, spare.as_ref());
     let control = hold.then(|| -> Work<'_> {
@@ -113,7 +132,8 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if let Some(why) = &started.trouble {
         face.warn(format_args!("{why}; the program runs unprofiled"));
     }
-    let maps = started.folder.as_deref().and_then(maps::Watch::begin);
+    let ask_java = args.java != Some(Java::Off);
+    let maps = started.folder.as_deref().and_then(|folder| maps::Watch::begin(folder, ask_java));
     if let Some(why) = started.no_controller.take().filter(|_| started.folder.is_some()) {
         face.warn(format_args!("{why}; the program runs unprofiled"));
     }
@@ -126,7 +146,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let mut looks = 0_u64;
     let aside = |started: &mut Started| {
         say_end_of(started.controller.as_mut().and_then(Controller::news), face);
-        elsewhere.iter_mut().for_each(|elsewhere| elsewhere.look(started.pid.as_raw()));
+        elsewhere.iter_mut().for_each(|elsewhere| elsewhere.note_processes(started.pid.as_raw()));
         looks += 1;
         if looks.is_multiple_of(4) {
             keep_bound();
@@ -142,8 +162,11 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         let close = || {
             // what came since the last look
             keep_bound();
-            if let Some(Err(why)) = maps.as_mut().map(maps::Watched::copy) {
+            if let Some(Err(why)) = maps.as_mut().map(|maps| maps.copy(folder)) {
                 face.warn(format_args!("names of code made at run time are not kept: {why}"));
+            }
+            for line in maps.iter().flat_map(maps::Watched::java_without_names) {
+                face.hint(line);
             }
             if let Some(Err(why)) = spare.take().map(|spare| spare.collect(folder)) {
                 face.warn(format_args!("{why}"));

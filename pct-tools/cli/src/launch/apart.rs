@@ -1,8 +1,9 @@
-//! Work after the program's end, in a process of its own: it may panic, run out of memory, be killed or interrupted, and the
-//! program's status is still there to be given back. A fence for fork and its descriptors.
+//! Work after the program's end, in a process of its own: it may panic, run out of memory, be killed or
+//! interrupted, and the program's status is still there to be given back. A fence for fork and its
+//! descriptors.
 //!
-//! What the process itself says goes to the real stderr through [`crate::face`]. Its descriptor 2 is a pipe, so that the
-//! several lines with which std ends a process become the reason in our one line.
+//! What the process itself says goes to the real stderr through [`crate::face`]. Its descriptor 2 is a pipe,
+//! so that the several lines with which std ends a process become the reason in our one line.
 //!
 //! Invariant: nobody else runs in this process when it forks, so the new one may allocate and start threads.
 

@@ -1,7 +1,7 @@
 //! One bound for the recordings of a run: when they take more, those of processes that have ended go, the oldest first.
 //!
-//! A build makes thousands of processes, and each leaves a file. What is given up is named: a cause in the folder's status file, and
-//! the CPU time of the process, so that the account still closes.
+//! A build makes thousands of processes, and each leaves a file. What is given up is named: a cause in the
+//! folder's status file, and the CPU time of the process, so that the account still closes.
 
 use pct_format::File as Recording;
 use pct_profile::load::{self, run};
@@ -73,7 +73,7 @@ impl Bound {
         let read = fs::File::open(path).and_then(|file| file.take(1 << 20).read_to_end(&mut head));
         let Some(header) = read.ok().and_then(|_| Recording::parse(&head).ok()).map(|file| file.header())
         else {
-            // not one of ours, or not finished
+            // not a pct file, or not finished
             return false;
         };
         let (user, system) = header.cpu_ns().unwrap_or_default();

@@ -21,8 +21,8 @@ use pct_elf::Unloadable;
 pub enum Obstacle {
     /// No dynamic linker will load the library: it is static, 32-bit or for another machine.
     Unloadable(Unloadable),
-    /// A Go program without a C library: its runtime handles every signal, ours too, in a way that nobody can stand in front
-    /// of, and dies of one that it does not know.
+    /// A Go program without a C library: its runtime handles every signal, ours too, in a way that nobody can
+    /// stand in front of, and dies of one that it does not know.
     Go,
     /// The kernel changes the user on exec, so the dynamic linker ignores LD_PRELOAD.
     Setuid,
@@ -30,8 +30,8 @@ pub enum Obstacle {
     Setgid,
     /// The same for capabilities of the file.
     Capabilities,
-    /// A debugger or emulator: it stops what it runs at each of our signals, or runs it on a processor of its own, where
-    /// our library dies or is run at a hundredth of the speed.
+    /// A debugger or emulator: it stops what it runs at each of our signals, or runs it on a processor of its
+    /// own, where our library dies or is run at a hundredth of the speed.
     Controls,
     /// An empty file.
     Empty,
@@ -59,7 +59,7 @@ impl Obstacle {
 
 /// What was found: the last file of the chain, and the obstacle.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct FoundProgram {
     /// The executable that really runs (a script's interpreter).
     pub program: PathBuf,
     /// The script that led to it, if one did.
@@ -68,7 +68,7 @@ pub struct Found {
     pub obstacle: Option<Obstacle>,
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for FoundProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let program = self.program.display();
         if let Some(script) = &self.script {
@@ -137,7 +137,7 @@ pub fn find(command: &OsStr) -> Option<PathBuf> {
 
 /// Looks at an executable file. `None` when it cannot be read (it may still be executable).
 #[must_use]
-pub fn inspect(file: &Path) -> Option<Found> {
+pub fn inspect(file: &Path) -> Option<FoundProgram> {
     let mut program = file.to_owned();
     let mut script = None;
     let controls = file.file_name().and_then(OsStr::to_str).is_some_and(controls_programs);
@@ -150,13 +150,13 @@ pub fn inspect(file: &Path) -> Option<Found> {
             continue;
         }
         let obstacle = if controls { Some(Obstacle::Controls) } else { obstacle(&program, &head) };
-        return Some(Found { program, script, obstacle });
+        return Some(FoundProgram { program, script, obstacle });
     }
     None
 }
 
-/// Debuggers, recorders and emulators of user programs, by the names that distributions give them. strace and ltrace are not
-/// among them, because they pass signals on.
+/// Debuggers, recorders and emulators of user programs, by the names that distributions give them. strace and
+/// ltrace are not among them, because they pass signals on.
 fn controls_programs(name: &str) -> bool {
     const NAMES: &[&str] = &["gdb", "gdb-multiarch", "lldb", "lldb-server", "gdbserver", "rr", "valgrind"];
     let versioned =

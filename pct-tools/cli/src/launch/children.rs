@@ -1,7 +1,8 @@
 //! Children of pct: passing signals on to one, and waiting for it. A fence for the system calls without safe wrappers.
 //!
-//! SIGINT and SIGQUIT from the terminal reach the whole foreground group, the child included; pct survives them and still
-//! reports. Those that somebody sends to pct alone, and SIGTERM, SIGHUP and others ([`PASSED_ON`]), are passed on.
+//! SIGINT and SIGQUIT from the terminal reach the whole foreground group, the child included; pct survives
+//! them and still reports. Those that somebody sends to pct alone, and SIGTERM, SIGHUP and others
+//! ([`PASSED_ON`]), are passed on.
 
 use crate::inherited;
 use nix::errno::Errno;
@@ -21,8 +22,8 @@ pub(super) type Used = (u64, u64);
 /// The running program's pid, for the handler; 0 = none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
-/// The signals that people and supervisors end or steer programs by (`timeout -s`, `kill -USR1`), and the alarm that whoever
-/// executed pct may have set for its program.
+/// The signals that people and supervisors end or steer programs by (`timeout -s`, `kill -USR1`), and the
+/// alarm that whoever executed pct may have set for its program.
 pub(super) const PASSED_ON: [Signal; 7] = [
     Signal::SIGINT,
     Signal::SIGQUIT,
@@ -47,7 +48,8 @@ extern "C" fn pass_on(number: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
     Errno::set_raw(errno);
 }
 
-/// From now on the signals that pct is sent are passed on to this child. What pct was told to ignore it ignores (nohup).
+/// From now on the signals that pct is sent are passed on to this child. What pct was told to ignore it
+/// ignores (nohup).
 pub(super) fn pass_signals_on_to(child: Pid) {
     CHILD.store(child.as_raw(), Ordering::Relaxed);
     let action = SigAction::new(SigHandler::SigAction(pass_on), SaFlags::SA_RESTART, SigSet::empty());
@@ -97,7 +99,8 @@ pub(super) fn block_passed_on() -> Result<SigSet, Errno> {
     set.thread_swap_mask(signal::SigmaskHow::SIG_BLOCK)
 }
 
-/// Waits for the end of a child that is passed the signals from now on, when `mask` lets them through: its exit status, or the signal's number.
+/// Waits for the end of a child that is passed the signals from now on, when `mask` lets them through: its
+/// exit status, or the signal's number.
 ///
 /// # Errors
 /// When the kernel does not know the child.
@@ -126,8 +129,8 @@ pub(super) fn wait_for(child: Pid) -> Result<Status, Errno> {
     }
 }
 
-/// wait4(2) with every signal's number (nix refuses a status with a real-time signal): exit status, or the signal's number, and user
-/// and system CPU nanoseconds. `None`: it has not ended (with `WNOHANG`).
+/// wait4(2) with every signal's number (nix refuses a status with a real-time signal): exit status, or the
+/// signal's number, and user and system CPU nanoseconds. `None`: it has not ended (with `WNOHANG`).
 pub(super) fn wait_with_usage(child: Pid, options: i32) -> Result<Option<(Status, Used)>, Errno> {
     let mut status = 0;
     // SAFETY: all-zero is a valid value of this plain struct.

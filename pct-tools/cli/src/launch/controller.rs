@@ -1,5 +1,6 @@
-//! The controller of a program that is held at its first instruction or sampled from outside, in a process of its own: it may be
-//! killed, abort or run out of memory, and the program goes on, and its status is still there to be given back.
+//! The controller of a program that is held at its first instruction or sampled from outside, in a process of
+//! its own: it may be killed, abort or run out of memory, and the program goes on, and its status is still
+//! there to be given back.
 //!
 //! ```text
 //! pct         fork -- fork -- the controller's pid ---------- the run's folder ---------------- waits for both
@@ -7,18 +8,20 @@
 //! controller            |                    seizes it -- say go -- stands at its entry -- samples it to its end
 //! ```
 //!
-//! pct is the parent of both. A tracer that is no parent does not take the status: when it has waited for the end of the program, the
-//! kernel tells the parent; when the tracer dies, the kernel lets its threads go. Where only ancestors may trace (Yama's
-//! ptrace_scope 1), the program's process names its tracer before it executes; the kernel keeps that over the exec.
+//! pct is the parent of both. A tracer that is no parent does not take the status: when it has waited for the
+//! end of the program, the kernel tells the parent; when the tracer dies, the kernel lets its threads go.
+//! Where only ancestors may trace (Yama's ptrace_scope 1), the program's process names its tracer before it
+//! executes; the kernel keeps that over the exec.
 //!
-//! The controller is in a process group of its own, so that what is sent to the program's group does not end it. It ends with pct.
+//! The controller is in a process group of its own, so that what is sent to the program's group does not end
+//! it. It ends with pct.
 
 use super::apart::{self, Apart};
 use super::children;
 use nix::errno::Errno;
 use nix::sys::signal::{self, SigHandler, Signal};
 use nix::unistd::Pid;
-use pct_attach::entry::{Held, Seized};
+use pct_attach::ptrace::entry::{HeldThread, Seized};
 use std::ffi::OsString;
 use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -26,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What the controller does with the program that stands at its first instruction, and where recordings go.
-pub type Work<'a> = Box<dyn FnOnce(Held, &Path) -> anyhow::Result<()> + 'a>;
+pub type Work<'a> = Box<dyn FnOnce(HeldThread, &Path) -> anyhow::Result<()> + 'a>;
 
 /// What ps calls it.
 const NAME: &std::ffi::CStr = c"pct-controller";
@@ -128,7 +131,7 @@ impl Key {
             match done {
                 Ok(()) => 0,
                 Err(why) => {
-                    let _ = writeln!(std::io::stderr(), "{}", crate::errors::chain(&why));
+                    let _ = writeln!(std::io::stderr(), "{}", pct_text::visible(&crate::errors::chain(&why)));
                     REFUSED
                 }
             }

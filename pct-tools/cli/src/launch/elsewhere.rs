@@ -1,5 +1,5 @@
-//! Processes of a run that executed a program under another root (chroot, a container), where the loader does not find our library: nobody
-//! in there can say so, so we look.
+//! Processes of a run that executed a program under another root (chroot, a container), where the loader does
+//! not find our library: nobody in there can say so, so we look.
 //!
 //! A process that changes its root and goes on has the library already; only a program that begins there lacks it.
 
@@ -31,7 +31,7 @@ impl Elsewhere {
     }
 
     /// Looks at a process and all that it has made.
-    pub fn look(&mut self, first: i32) {
+    pub fn note_processes(&mut self, first: i32) {
         let ours = root_of(Path::new("/proc/self"));
         let mut left = vec![first];
         while let Some(pid) = left.pop() {
@@ -73,7 +73,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join(run::STATUS), "").expect("written");
         let mut elsewhere = Elsewhere::new(Path::new("/nowhere/libpct.so"), folder.path());
-        elsewhere.look(i32::try_from(std::process::id()).expect("small"));
+        elsewhere.note_processes(i32::try_from(std::process::id()).expect("small"));
         assert!(run::status_lines(folder.path()).is_empty());
     }
 }

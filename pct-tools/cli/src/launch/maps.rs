@@ -1,10 +1,14 @@
 //! Perf maps of the run's processes, watched while they grow and copied beside the recordings.
 //!
-//! Runtimes write `/tmp/perf-PID.map` as they compile, and put new code where old code was. So which line holds for a sample depends
-//! on when the line was written, and the map does not say. Here a thread looks at the length of each map again and again; what it
-//! saw goes into `perf-PID.times` beside the copy (docs/pct-format.md). Without maps it looks ten times a second, with maps fifty
-//! times, and two hundred times where one grew lately. It holds maps open, so that a program may take its map away at its end.
+//! Runtimes write `/tmp/perf-PID.map` as they compile, and put new code where old code was. So which line
+//! holds for a sample depends on when the line was written, and the map does not say. Here a thread looks at
+//! the length of each map again and again; what it saw goes into `perf-PID.times` beside the copy
+//! (docs/pct-format.md). Without maps it looks ten times a second, with maps fifty times, and two hundred
+//! times where one grew lately. It holds maps open, so that a program may take its map away at its end.
+//!
+//! Java programs are asked for their names (`java`), unless the user forbids it.
 
+use super::java::{Asker, JavaNames};
 use nix::fcntl::OFlag;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow};
@@ -40,17 +44,19 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of the processes that record into this folder. `None` if there can be no thread, or if memory is limited: memory that
-    /// runs out would end pct, and with it the program's status. Then no maps are copied.
+    /// Of the processes that record into this folder. `None` if there can be no thread, or if memory is
+    /// limited: memory that runs out would end pct, and with it the program's status. Then no maps are
+    /// copied.
     #[must_use]
-    pub fn begin(folder: &Path) -> Option<Watch> {
+    pub fn begin(folder: &Path, ask_java: bool) -> Option<Watch> {
         if getrlimit(Resource::RLIMIT_AS).is_ok_and(|(soft, _)| soft != RLIM_INFINITY) {
             return None;
         }
         let (stop, stopped) = channel();
         // Signals are for the thread that waits for the program.
         let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).ok()?;
-        let mut watched = Watched { folder: folder.to_owned(), ..Watched::default() };
+        let asker = ask_java.then(Asker::begin).flatten();
+        let mut watched = Watched { folder: folder.to_owned(), asker, ..Watched::default() };
         let work = move || {
             watched.until(&stopped);
             watched
@@ -64,7 +70,9 @@ impl Watch {
     #[must_use]
     pub fn end(self) -> Option<Watched> {
         let _ = self.stop.send(());
-        self.thread.join().ok()
+        let mut watched = self.thread.join().ok()?;
+        watched.java = watched.asker.take().map(Asker::end).unwrap_or_default();
+        Some(watched)
     }
 }
 
@@ -83,6 +91,8 @@ struct Process {
     /// As it sees itself: maps are named by that.
     ns_pid: u32,
     uid: u32,
+    /// Clock ticks after boot.
+    start_ticks: u64,
     since_realtime_ns: Option<u64>,
 }
 
@@ -94,6 +104,9 @@ pub struct Watched {
     recordings: HashSet<PathBuf>,
     /// By process id.
     maps: HashMap<u32, (Process, Option<Map>)>,
+    asker: Option<Asker>,
+    /// What Java programs were asked, by process id, once the asker has ended.
+    java: HashMap<u32, JavaNames>,
 }
 
 impl Watched {
@@ -107,7 +120,7 @@ impl Watched {
                 // Of thousands of processes no more than a part of a processor's time.
                 find_at = Instant::now() + IDLE.max(now.elapsed() * 50);
             }
-            if self.look() {
+            if self.note_lengths() {
                 grew = Some(now);
             }
             let pause = match grew {
@@ -132,6 +145,7 @@ impl Watched {
             {
                 self.recordings.insert(path);
                 self.maps.insert(pid, (process, None));
+                self.asker.iter().for_each(|asker| asker.add(pid, process.start_ticks));
             }
         }
         let mut open = self.maps.values().filter(|(_, map)| map.is_some()).count();
@@ -147,35 +161,58 @@ impl Watched {
     }
 
     /// Notes lengths; whether one has changed.
-    fn look(&mut self) -> bool {
+    fn note_lengths(&mut self) -> bool {
         let mut grew = false;
         for map in self.maps.values_mut().filter_map(|(_, map)| map.as_mut()) {
-            grew |= map.look();
+            grew |= map.note_length();
         }
         grew
     }
 
-    /// Looks once more, and copies the maps beside the recordings.
+    /// Looks once more, and copies the maps into `folder`, in which the recordings are by now.
     ///
     /// # Errors
     /// The first copy that could not be written.
-    pub fn copy(&mut self) -> io::Result<()> {
+    pub fn copy(&mut self, folder: &Path) -> io::Result<()> {
         self.find();
-        self.look();
+        self.note_lengths();
+        self.java.retain(|_, names| !names.maps.text().is_empty() || names.trouble.is_some());
+        for (pid, names) in self.java.iter_mut().filter(|(_, names)| !names.maps.text().is_empty()) {
+            if let Some((_, Some(map))) = self.maps.get_mut(pid) {
+                map.add_to(names);
+            }
+        }
+        for (pid, names) in self.java.iter().filter(|(_, names)| !names.maps.text().is_empty()) {
+            self.maps.remove(pid);
+            write(folder, *pid, &mut names.maps.text(), names.maps.lengths())?;
+        }
         for (pid, (_, map)) in &mut self.maps {
             let Some(map) = map else { continue };
             let length = map.file.metadata()?.len();
             if length == 0 || length > MOST_OCTETS {
                 continue;
             }
-            let path = self.folder.join(format!("perf-{pid}.map"));
             map.file.rewind()?;
-            io::copy(&mut (&map.file).take(MOST_OCTETS), &mut anew(&path)?)?;
-            let looks: String = map.looks.iter().map(|(at, octets)| format!("{at} {octets}\n")).collect();
-            anew(&path.with_extension(pct_symbols::jit::TIMES))?.write_all(looks.as_bytes())?;
+            write(folder, *pid, &mut (&map.file).take(MOST_OCTETS), &map.looks)?;
         }
         Ok(())
     }
+
+    /// The Java programs that gave no names: a line for each, with the reason.
+    pub fn java_without_names(&self) -> impl Iterator<Item = String> {
+        self.java.iter().filter(|(_, names)| names.maps.text().is_empty()).filter_map(|(pid, names)| {
+            let why = names.trouble.as_ref()?;
+            Some(format!("process {pid}: Java was not asked for the names of its compiled functions: {why}"))
+        })
+    }
+}
+
+/// Writes a copy of a process's map, and how long it was when.
+fn write(folder: &Path, pid: u32, map: &mut dyn io::Read, looks: &[(u64, u64)]) -> io::Result<()> {
+    let path = folder.join(format!("perf-{pid}.map"));
+    io::copy(map, &mut anew(&path)?)?;
+    let looks: String = looks.iter().map(|(at, octets)| format!("{at} {octets}\n")).collect();
+    anew(&path.with_extension(pct_symbols::jit::TIMES))?.write_all(looks.as_bytes())
 }
 
 impl Map {
@@ -190,7 +227,17 @@ impl Map {
         fits.then(|| Map { inode: meta.ino(), file, looks: Vec::new(), last_look_ns: 0 })
     }
 
-    fn look(&mut self) -> bool {
+    /// A map that a JVM wrote at its end, as some options demand, has the names that it was not asked for.
+    fn add_to(&mut self, names: &mut JavaNames) {
+        let mut octets = Vec::new();
+        let read = self.file.rewind().and_then(|()| (&self.file).take(MOST_OCTETS).read_to_end(&mut octets));
+        if read.is_ok() {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            names.maps.add(&octets, u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
+        }
+    }
+
+    fn note_length(&mut self) -> bool {
         let Ok(octets) = self.file.metadata().map(|meta| meta.len()) else { return false };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
@@ -221,6 +268,7 @@ fn process_of(path: &Path) -> Option<(u32, Process)> {
     let process = Process {
         ns_pid: header.ns_pid(),
         uid: header.uid(),
+        start_ticks: header.start_ticks(),
         since_realtime_ns: load::start_of_process(&header),
     };
     Some((header.pid(), process)).filter(|(pid, _)| *pid != 0)
@@ -262,13 +310,13 @@ mod tests {
         std::fs::write(&map.0, "1000 10 a\n").expect("written");
         let mut watched = Watched { folder: dir.path().to_owned(), ..Watched::default() };
         watched.find();
-        assert!(watched.look() && !watched.look());
+        assert!(watched.note_lengths() && !watched.note_lengths());
         // The last look before it grows again is written down too.
         std::fs::write(&map.0, "1000 10 a\n1000 10 b\n").expect("written");
-        assert!(watched.look());
+        assert!(watched.note_lengths());
         // What the program takes away at its end is held open.
         std::fs::remove_file(&map.0).expect("removed");
-        watched.copy().expect("copied");
+        watched.copy(dir.path()).expect("copied");
         let copy = dir.path().join(format!("perf-{pid}.map"));
         assert_eq!(std::fs::read_to_string(&copy).expect("read"), "1000 10 a\n1000 10 b\n");
         let times = std::fs::read_to_string(copy.with_extension("times")).expect("read");
@@ -282,7 +330,7 @@ mod tests {
         let path = dir.path().join("map");
         std::fs::write(&path, "1000 10 a\n").expect("written");
         let uid = nix::unistd::geteuid().as_raw();
-        let process = Process { ns_pid: 7, uid, since_realtime_ns: None };
+        let process = Process { ns_pid: 7, uid, start_ticks: 0, since_realtime_ns: None };
         assert!(Map::open(&path, process).is_some());
         assert!(uid == 0 || Map::open(&path, Process { uid: uid + 1, ..process }).is_none());
         let later = Process { since_realtime_ns: Some(u64::MAX), ..process };

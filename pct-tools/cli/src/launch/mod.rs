@@ -1,8 +1,9 @@
 //! Starting a program under the sampler: [`check`] says beforehand what cannot be profiled and why, [`spawn`] forks
 //! and executes; [`children`] passes signals on and waits; [`apart`] does what comes after the program's end,
-//! [`controller`] what stands outside of it while it runs; [`bound`] keeps a run's folder small, [`maps`] names of code that is made at run time; [`elsewhere`] sees programs
-//! under another root; [`place`] finds room where a running process can write, [`spare`] where a started one can that
-//! became another user.
+//! [`controller`] what stands outside of it while it runs; [`bound`] keeps a run's folder small, [`maps`] names
+//! of code that is made at run time, for which `java` asks; [`elsewhere`] sees programs under another root;
+//! [`place`] finds room where a running process can write, [`spare`] where a started one can that became
+//! another user.
 
 #[expect(unsafe_code, reason = "fork")]
 pub mod apart;
@@ -13,8 +14,10 @@ pub mod children;
 #[expect(unsafe_code, reason = "prctl, signal dispositions")]
 pub mod controller;
 pub mod elsewhere;
+mod java;
 pub mod maps;
 pub mod place;
+mod snapshots;
 pub mod spare;
 #[expect(unsafe_code, reason = "fork, exec and signal dispositions")]
 pub mod spawn;

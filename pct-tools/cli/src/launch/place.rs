@@ -1,8 +1,9 @@
-//! Where an attach puts its things: the folder of recordings and the library, each as we see it and as the target sees it.
+//! Where an attach puts its things: the folder of recordings and the library, each as we see it and as the
+//! target sees it.
 //!
-//! The target opens both by itself, with its own rights and in its own file system. So a folder must be reachable for its user
-//! (a server that dropped its rights cannot enter root's home), and where its file system is another one than ours the library
-//! is copied into it.
+//! The target opens both by itself, with its own rights and in its own file system. So a folder must be
+//! reachable for its user (a server that dropped its rights cannot enter root's home), and where its file
+//! system is another one than ours the library is copied into it.
 
 use super::spare::move_recordings;
 use crate::runlib;
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 /// A path in two views.
 #[derive(Debug)]
-pub struct Place {
+pub struct PathPair {
     /// For us.
     pub ours: PathBuf,
     /// For the target.
@@ -51,8 +52,8 @@ fn owner(pid: i32) -> Result<(u32, u32)> {
     Ok((meta.uid(), meta.gid()))
 }
 
-/// A user other than root can walk down to `path`. Groups other than the process's first, and ACLs, are not looked at: they only
-/// make it better.
+/// A user other than root can walk down to `path`. Groups other than the process's first, and ACLs, are not
+/// looked at: they only make it better.
 fn reachable(path: &Path, (uid, gid): (u32, u32)) -> bool {
     uid == 0
         || path.ancestors().skip(1).all(|part| {
@@ -67,13 +68,14 @@ fn reachable(path: &Path, (uid, gid): (u32, u32)) -> bool {
         })
 }
 
-impl Place {
-    /// Makes the folder for recordings, private to the target's user. `out`: the one that was asked for, which may be there; without it a
-    /// new one is made, so that each attach is a recording of its own. `inside`: the target itself writes there.
+impl PathPair {
+    /// Makes the folder for recordings, private to the target's user. `out`: the one that was asked for,
+    /// which may be there; without it a new one is made, so that each attach is a recording of its own.
+    /// `inside`: the target itself writes there.
     ///
     /// # Errors
     /// When it cannot be made, or the target could not come there.
-    pub fn folder(target: &Target, out: Option<&Path>, inside: bool) -> Result<Place> {
+    pub fn folder(target: &Target, out: Option<&Path>, inside: bool) -> Result<PathPair> {
         let pid = target.facts.pid;
         let keep = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
         let name: String = target.facts.name.chars().map(keep).collect();
@@ -81,9 +83,9 @@ impl Place {
         let user = owner(pid)?;
         let here = std::path::absolute(out.unwrap_or(Path::new(&name)))?;
         let place = match (inside, target.facts.same_files, out) {
-            (false, _, _) => Place { targets: here.clone(), ours: here.clone(), home: None },
+            (false, _, _) => PathPair { targets: here.clone(), ours: here.clone(), home: None },
             (true, true, _) if reachable(&here, user) => {
-                Place { targets: here.clone(), ours: here.clone(), home: None }
+                PathPair { targets: here.clone(), ours: here.clone(), home: None }
             }
             (true, true, Some(_)) => {
                 bail!(
@@ -94,12 +96,12 @@ impl Place {
             }
             (true, true, None) => {
                 let there = Path::new("/tmp").join(name);
-                Place { targets: there.clone(), ours: there, home: None }
+                PathPair { targets: there.clone(), ours: there, home: None }
             }
             (true, false, _) => {
                 let targets = Path::new("/tmp").join(name);
                 let below = targets.strip_prefix("/").unwrap_or(&targets).to_owned();
-                Place { ours: tasks::folder(pid).join("root").join(below), targets, home: None }
+                PathPair { ours: tasks::folder(pid).join("root").join(below), targets, home: None }
             }
         };
         let shown = place.ours.display().to_string();
@@ -137,7 +139,7 @@ impl Place {
     }
 
     /// Makes the folder; whether it is new. One that may not be there already gets the next free number.
-    fn make(self, may_exist: bool) -> Result<(Place, bool)> {
+    fn make(self, may_exist: bool) -> Result<(PathPair, bool)> {
         let mut builder = DirBuilder::new();
         builder.mode(0o700);
         if let Some(above) = self.ours.parent().filter(|_| may_exist) {
@@ -158,7 +160,10 @@ impl Place {
             let ours = numbered(&self.ours, number);
             match builder.create(&ours) {
                 Ok(()) => {
-                    return Ok((Place { targets: numbered(&self.targets, number), ours, home: None }, true));
+                    return Ok((
+                        PathPair { targets: numbered(&self.targets, number), ours, home: None },
+                        true,
+                    ));
                 }
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && may_exist && ours.is_dir() => {
                     return Ok((self, false));
@@ -180,14 +185,19 @@ impl Place {
         self.home.as_ref().map_or_else(|| self.ours.clone(), |home| by_descriptor(&home.there))
     }
 
-    /// Sampling has ended: recordings that lie in the target's file system come to where the caller asked for them, or to a new folder
-    /// here. `ours` is the folder that they are in then.
+    /// Where recordings go at the end, when they lie in the target's file system.
+    pub fn home_folder(&self) -> Option<&Path> {
+        self.home.as_ref().map(|home| home.folder.as_path())
+    }
+
+    /// Sampling has ended: recordings that lie in the target's file system come to where the caller asked for
+    /// them, or to a new folder here. `ours` is the folder that they are in then.
     ///
     /// # Errors
     /// When they could not be moved: they are where they were, as long as the target runs.
     pub fn bring_home(&mut self) -> Result<()> {
         let Some(home) = self.home.take() else { return Ok(()) };
-        let empty = Place { ours: home.folder.clone(), targets: home.folder, home: None };
+        let empty = PathPair { ours: home.folder.clone(), targets: home.folder, home: None };
         let (here, _) = empty.make(home.asked_for)?;
         let shown = here.ours.display().to_string();
         move_recordings(&by_descriptor(&home.there), &here.ours)

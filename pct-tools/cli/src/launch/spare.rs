@@ -1,8 +1,10 @@
-//! A second place for recordings, for processes that cannot come to the run's folder: `pct run` by root of a program that becomes
-//! another user (setpriv, runuser, a server that drops its rights) while the folder is root's.
+//! A second place for recordings, for processes that cannot come to the run's folder: `pct run` by root of a
+//! program that becomes another user (setpriv, runuser, a server that drops its rights) while the folder is
+//! root's.
 //!
-//! It is a folder in which everybody may make files and nobody may list them, with an unguessable name, inside one that nobody else
-//! may list either. At the end its recordings move to where the caller asked for them.
+//! It is a folder in which everybody may make files and nobody may list them, with an unguessable name,
+//! inside one that nobody else may list either. At the end its recordings move to where the caller asked for
+//! them.
 
 use pct_profile::load::run::STATUS;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -23,8 +25,8 @@ pub struct Spare {
 }
 
 impl Spare {
-    /// Makes one, if this process can start others that may not write where it does. `None`: none is needed, or there is no room
-    /// for it.
+    /// Makes one, if this process can start others that may not write where it does. `None`: none is needed,
+    /// or there is no room for it.
     #[must_use]
     pub fn make() -> Option<Spare> {
         if !nix::unistd::geteuid().is_root() {
@@ -80,7 +82,8 @@ impl Spare {
     }
 }
 
-/// Moves recordings and causes from one folder to another, where they are the caller's. What else is there, and links, stay.
+/// Moves recordings and causes from one folder to another, where they are the caller's. What else is there,
+/// and links, stay.
 ///
 /// # Errors
 /// When one could not be moved.
@@ -104,8 +107,9 @@ pub(super) fn move_recordings(from: &Path, to: &Path) -> io::Result<()> {
 
 const PREFIX: &str = "pct-run-";
 
-/// Removes places that a pct left behind that was killed: ours, of a process that is not there any more, not held by its lock, and
-/// without a recording. (A process of another namespace has the lock, whatever its number is here.)
+/// Removes places that a pct left behind that was killed: ours, of a process that is not there any more, not
+/// held by its lock, and without a recording. (A process of another namespace has the lock, whatever its
+/// number is here.)
 fn remove_stale(place: &Path) {
     let us = nix::unistd::geteuid().as_raw();
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {

@@ -3,11 +3,12 @@
 //! std's `Command` cannot be used: the folder's name holds the pid of the program, which exists only between fork
 //! and exec, and it puts SIGPIPE to its default where the program should inherit what pct was given.
 //!
-//! All signals that are passed on ([`children`]) are blocked from before the fork until both sides have set themselves up, so
-//! that none falls between. The program starts with the signal mask and dispositions that pct was started with.
+//! All signals that are passed on ([`children`]) are blocked from before the fork until both sides have set
+//! themselves up, so that none falls between. The program starts with the signal mask and dispositions that
+//! pct was started with.
 //!
-//! Invariant: nobody else runs in pct when it forks, so the child may allocate: there is one thread, or a second one that waits
-//! for it (`main` under a small stack).
+//! Invariant: nobody else runs in pct when it forks, so the child may allocate: there is one thread, or a
+//! second one that waits for it (`main` under a small stack).
 
 use super::children::{self, Status};
 use super::controller::{self, Controller, Work};
@@ -184,8 +185,8 @@ fn execute(words: &[CString], environment: &[CString]) -> Errno {
     Errno::last()
 }
 
-/// Becomes the program in this very process, unprofiled: the way that is left when pct cannot even fork. Returns only when that
-/// failed.
+/// Becomes the program in this very process, unprofiled: the way that is left when pct cannot even fork.
+/// Returns only when that failed.
 ///
 /// # Errors
 /// What execve said, or that a word holds a NUL octet.
@@ -327,9 +328,10 @@ fn used_by_children() -> Result<(u64, u64), Errno> {
 /// How often there is something to do while the program runs.
 const ASIDE_MS: u16 = 500;
 
-/// Waits for the program's end. `aside` is called twice a second meanwhile (never by kernels before 5.3). A panic of it is said by
-/// std, and it is not called again: the program's status must not go with it. `ended` is called when the program has ended, before
-/// its status is taken: whoever traces it still has to let it go.
+/// Waits for the program's end. `aside` is called twice a second meanwhile (never by kernels before 5.3). A
+/// panic of it is said by std, and it is not called again: the program's status must not go with it. `ended`
+/// is called when the program has ended, before its status is taken: whoever traces it still has to let it
+/// go.
 ///
 /// # Errors
 /// When the kernel does not know the program any more (somebody else waited for it).
@@ -360,7 +362,8 @@ pub fn wait(
     }
 }
 
-/// What the program used, once somebody has waited for it and was told its `status`. Its controller's time is not the program's.
+/// What the program used, once somebody has waited for it and was told its `status`. Its controller's time is
+/// not the program's.
 fn used(started: &Started, status: Status) -> Result<Ended, Errno> {
     children::pass_signals_on_to_nobody();
     let (user, system) = used_by_children()?;

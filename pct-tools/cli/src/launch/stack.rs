@@ -1,7 +1,7 @@
 //! Room for pct itself where the stack's size is limited (`ulimit -s 64`): the limit is meant for the program.
 //!
-//! The other thread waits in `join` with all signals blocked, so the one that works is alone in every respect that `fork` and
-//! signals care about; it has the mask that pct was started with.
+//! The other thread waits in `join` with all signals blocked, so the one that works is alone in every respect
+//! that `fork` and signals care about; it has the mask that pct was started with.
 
 use nix::sys::resource::{Resource, getrlimit};
 use nix::sys::signal::SigSet;

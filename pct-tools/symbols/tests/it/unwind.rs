@@ -1,4 +1,4 @@
-//! Unwinding a copy of registers and stack against glibc's own backtrace, in a program that makes both.
+//! Compares unwinding from a copy of registers and stack with glibc's own backtrace, in a program that makes both.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -116,33 +116,17 @@ struct StackCopy<'a> {
 }
 
 impl Memory for StackCopy<'_> {
-    fn enter(&mut self, sp: u64) -> bool {
-        self.peek(sp).is_some()
-    }
-
     fn peek(&self, addr: u64) -> Option<u64> {
         let at = usize::try_from(addr.checked_sub(self.sp)?).ok()?;
         Some(u64::from_le_bytes(*self.bytes.get(at..)?.first_chunk()?))
     }
-
-    fn read(&mut self, addr: u64) -> Option<u64> {
-        self.peek(addr)
-    }
-
-    fn far(&mut self, addr: u64) -> Option<u64> {
-        self.peek(addr)
-    }
-
-    fn code(&mut self, _: u64) -> Option<[u8; 16]> {
-        None
-    }
 }
 
-/// The return addresses that unwinding finds, and what ended it; `None`: it came to the outermost frame.
+/// The return addresses that unwinding finds, and what ended it. `None`: it reached the outermost frame.
 fn unwound(said: &Said, stack: &[u8]) -> (Vec<u64>, Option<Failed>) {
     let mut symbols = Symbolizer::new(Options { debug_dirs: DebugDirs::none(), ..Options::default() });
     let mut objects: BTreeMap<ObjectId, Option<UnwindData>> = BTreeMap::new();
-    let mut registers = Regs::of(said.registers);
+    let mut registers = Regs::from_columns(said.registers);
     let sp = registers.get(reg::RSP).expect("was said");
     let mut memory = StackCopy { sp, bytes: stack };
     let (mut found, mut back) = (Vec::new(), 0);
@@ -191,7 +175,7 @@ fn copies_of_the_stack_unwind_as_the_program_itself_does() {
         assert!(said.trace.len() > 10, "{}", said.trace.len());
         let (found, end) = unwound(&said, &said.stack);
         assert_eq!((found, end), (said.trace.clone(), None), "{flags:?}");
-        // A copy that is too short gives the frames that are in it.
+        // A copy that is too short gives the frames that it contains.
         let mut lengths = std::collections::BTreeSet::new();
         for cut in (0..said.stack.len()).step_by(256) {
             let (found, end) = unwound(&said, &said.stack[..cut]);

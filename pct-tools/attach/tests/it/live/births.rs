@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use crate::victims;
 
-/// The kernel drops an interrupt that is under way when the thread stops for another reason, such as the birth of a thread.
+/// The kernel drops an interrupt that is under way when the thread stops for another reason, such as the birth of a
+/// thread.
 #[test]
 fn a_thread_that_makes_threads_all_the_time_is_sampled_to_its_end() {
     if !victims::alone("live::births::a_thread_that_makes_threads_all_the_time_is_sampled_to_its_end") {

@@ -1,5 +1,5 @@
-//! Methods 1 and 2 on real programs: what runs in them is a stand-in with the sampler's note, so that the machinery is tested
-//! by itself. The target goes on as if nothing had been.
+//! Methods 1 and 2 on real programs: what runs in them is a stand-in with the sampler's note, so that the
+//! machinery is tested by itself. The target goes on as if nothing had been.
 
 use crate::victims::{BARE, Victim, built, cycles, echoes, maps, seen_to_be, started, status_line};
 use pct_attach::blob::{Blob, by_blob};

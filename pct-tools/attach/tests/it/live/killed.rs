@@ -1,12 +1,13 @@
 //! A controller that is killed at any moment leaves its target alive and right, and none of its signals is lost.
 //!
-//! The controller is this very test program, started again with the target's pid; it attaches and detaches without end and
-//! writes the step that it is at into a shared file. Every second kill comes at a random moment, the others are aimed at the step
-//! that has had the fewest. `PCT_TEST_KILLS=1000 cargo test -p pct-attach --test it killed -- --nocapture` prints in which
-//! step each kill fell; `PCT_TEST_KILL_LOAD=2` lets two spinning threads compete for the processors, which is when threads
-//! are caught half way.
+//! The controller is this very test program, started again with the target's pid; it attaches and detaches without end
+//! and writes the step that it is at into a shared file. Every second kill comes at a random moment, the others are
+//! aimed at the step that has had the fewest. `PCT_TEST_KILLS=1000 cargo test -p pct-attach --test it killed --
+//! --nocapture` prints in which step each kill fell; `PCT_TEST_KILL_LOAD=2` lets two spinning threads compete for the
+//! processors, which is when threads are caught half way.
 //!
-//! A second test needs no luck: the controller kills itself at its first step, then at its second, and so on to its last.
+//! A second test needs no luck: the controller kills itself at its first step, then at its second, and so on
+//! to its last.
 //!
 //! A target that dies leaves its folder: core, maps, and the kills that it had had.
 

@@ -1,8 +1,9 @@
-//! A thread that lingers in a call of a controller that was killed keeps what it needs to restore itself, whatever the next
-//! controller does meanwhile.
+//! A thread that lingers in a call of a controller that was killed keeps what it needs to restore itself,
+//! whatever the next controller does meanwhile.
 //!
-//! The controller (this test program, started again) is killed when the registers of a thread are those of its call and a signal
-//! waits for the thread, which is not blocked yet: the target's own handler runs on top of the call, for as long as it likes.
+//! The controller (this test program, started again) is killed when the registers of a thread are those of
+//! its call and a signal waits for the thread, which is not blocked yet: the target's own handler runs on top
+//! of the call, for as long as it likes.
 
 use pct_attach::blob::{Blob, by_blob};
 use pct_attach::facts;
@@ -39,9 +40,9 @@ fn asked(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
 }
 
-/// What happens at the steps of a controller, told by `PCT_TEST_DOES`: `linger` sends the held thread a signal and kills the
-/// controller when the registers are those of its call; anything else is the number of a signal that is sent to the target at the
-/// step `PCT_TEST_AT`.
+/// What happens at the steps of a controller, told by `PCT_TEST_DOES`: `linger` sends the held thread a
+/// signal and kills the controller when the registers are those of its call; anything else is the number of a
+/// signal that is sent to the target at the step `PCT_TEST_AT`.
 fn at_step(step: ControllerStep) {
     let pid: i32 = asked("PCT_TEST_LINGERER").parse().unwrap();
     let count = 1 + STEPS.fetch_add(1, Ordering::SeqCst);
@@ -65,8 +66,8 @@ fn at_step(step: ControllerStep) {
     }
 }
 
-/// Not a test of its own: a controller to which something happens, told by the environment. Says how many steps it made, and how it
-/// ended.
+/// Not a test of its own: a controller to which something happens, told by the environment. Says how many
+/// steps it made, and how it ended.
 #[test]
 fn controller() {
     let Ok(pid) = std::env::var("PCT_TEST_LINGERER") else { return };
@@ -127,7 +128,8 @@ fn ran(pid: i32, tid: i32) -> u64 {
     text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
-/// A handler of this kind runs on top of the first call of a controller that is no more; others attach; then the handler ends.
+/// A handler of this kind runs on top of the first call of a controller that is no more; others attach; then
+/// the handler ends.
 fn a_handler_on_top_of_a_call(stack: &str, waits: &str) {
     let dir = tempfile::tempdir().unwrap();
     let library = built("fakepct.c", BARE, &dir);
@@ -251,8 +253,8 @@ fn controllers_at_the_same_time_take_turns() {
     victim.ends_well();
 }
 
-/// Goes through the steps of an attach: at each, `signal` is sent to a target of four threads, compiled with `flags`; `check` looks at
-/// what came of it.
+/// Goes through the steps of an attach: at each, `signal` is sent to a target of four threads, compiled with
+/// `flags`; `check` looks at what came of it.
 fn at_each_step(signal: i32, flags: &[&str], mut check: impl FnMut(Victim, bool, &str)) {
     let dir = tempfile::tempdir().unwrap();
     let library = built("fakepct.c", BARE, &dir);

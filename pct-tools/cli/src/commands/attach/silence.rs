@@ -1,11 +1,13 @@
 //! Why an attach gave no samples: what was measured, never a guess.
 
-use super::{Args, Clock};
+use super::args::{Args, Clock};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use pct_attach::facts::{self, Target};
-use pct_format::{File, Index};
-use std::path::Path;
+use pct_format::layout::HEADER_BYTES;
+use pct_format::{File, Index, State};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// What a target is measured by while it is sampled.
@@ -76,4 +78,15 @@ const ENOUGH_PERIODS: f64 = 20.0;
 pub(super) fn samples(path: &Path) -> u64 {
     let Ok(bytes) = std::fs::read(path) else { return 0 };
     File::parse(&bytes).map_or(0, |file| Index::new(&file).samples_by_time().count() as u64)
+}
+
+/// There are recordings, and none of them is written any more: sampling was switched off.
+pub(super) fn have_ended(files: &[PathBuf]) -> bool {
+    let state = |path: &PathBuf| {
+        let mut head = Vec::new();
+        std::fs::File::open(path).ok()?.take(HEADER_BYTES as u64).read_to_end(&mut head).ok()?;
+        File::parse(&head).ok().map(|file| file.header().state())
+    };
+    let is_over = |path| state(path).is_some_and(|state| !matches!(state, State::Armed | State::Making));
+    !files.is_empty() && files.iter().all(is_over)
 }

@@ -1,8 +1,8 @@
-//! The account of a target and of what it makes, where the sampler lives in them (`--follow`): what the kernel counted goes beside the
-//! recordings, and programs that cannot load the sampler are named.
+//! The account of a target and of what it makes, where the sampler lives in them (`--follow`): what the
+//! kernel counted goes beside the recordings, and programs that cannot load the sampler are named.
 //!
-//! The target's own library does not see what the target executes. So we look who its descendants are, as often as we wake: one that
-//! lives shorter than that is not named, but its time is in the account.
+//! The target's own library does not see what the target executes. So we look who its descendants are, as
+//! often as we wake: one that lives shorter than that is not named, but its time is in the account.
 
 use crate::launch::check;
 use pct_attach::{children, tasks};
@@ -17,6 +17,7 @@ pub(super) struct Tree {
     folder: PathBuf,
     command: Vec<String>,
     began: Instant,
+    stolen_before: u64,
     began_realtime: SystemTime,
     before: (u64, u64),
     now: (u64, u64),
@@ -35,6 +36,7 @@ impl Tree {
             folder: folder.to_owned(),
             command: words.map(|word| String::from_utf8_lossy(word).into_owned()).collect(),
             began: Instant::now(),
+            stolen_before: run::stolen_ns(),
             began_realtime: SystemTime::now(),
             before,
             now: before,
@@ -43,7 +45,7 @@ impl Tree {
     }
 
     /// Looks at the clocks, and who is there.
-    pub(super) fn look(&mut self) {
+    pub(super) fn refresh(&mut self) {
         if let Some(now) = children::used_with(self.pid) {
             self.now = now;
         }
@@ -58,6 +60,10 @@ impl Tree {
             // between its execve and the reading of its maps it may have become another program
             let same = std::fs::read_link(tasks::folder(pid).join("exe")).is_ok_and(|now| now == exe);
             if let Some(what) = found.and_then(|found| found.obstacle).filter(|_| same) {
+                // A sampled parent says so itself, before it executes the program.
+                if run::has_told(&self.folder, pid) {
+                    continue;
+                }
                 let name = exe.file_name().unwrap_or_default().to_string_lossy();
                 run::tell(
                     &self.folder,
@@ -73,7 +79,7 @@ impl Tree {
     /// # Errors
     /// The file could not be written.
     pub(super) fn end(mut self, folder: &Path) -> std::io::Result<()> {
-        self.look();
+        self.refresh();
         let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let started = self.began_realtime.duration_since(SystemTime::UNIX_EPOCH).map_or(0, ns);
         let info = Info {
@@ -83,6 +89,7 @@ impl Tree {
             elapsed_ns: ns(self.began.elapsed()),
             user_ns: self.now.0.saturating_sub(self.before.0),
             system_ns: self.now.1.saturating_sub(self.before.1),
+            stolen_ns: run::stolen_ns().saturating_sub(self.stolen_before),
             runs: 1,
             attached: true,
             ..Info::default()

@@ -13,12 +13,14 @@ use std::path::{Path, PathBuf};
   pct run --hz 4000 --no-report -o /tmp/prof -- make -j2
   pct run --stack none --clock thread -- python3 job.py
   pct run --alloc -- ./server
+  pct run --wait -- ./server                (then: pct report --wait)
   pct run --continuous --service shop -- ./server     for weeks; then pct ls, pct report --last 1h
 
 The status is the program's own: killed by a signal, pct ends by the same one; 127 not found,
 126 not executable, 125 pct itself failed. Nothing is written to the program's stdout.")]
 pub struct Args {
-    /// Samples per CPU second of each thread [default: 997, or the tick's rate where only that is to be had; from outside 250, by the wall clock 100].
+    /// Samples per CPU second of each thread [default: 997, or the kernel's tick rate if that is all there
+    /// is; 250 for programs that are sampled from outside, 100 with --clock wall].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = look::within(1..=20_000), help_heading = "Sampling")]
     pub hz: Option<u32>,
     /// What is recorded: every sample (log), or one counter per few bytes of code (counts).
@@ -33,34 +35,46 @@ pub struct Args {
     /// Frames kept of a stack, from the innermost; deeper ones are marked as cut [default: 512].
     #[arg(long, value_name = "FRAMES", allow_negative_numbers = true, value_parser = look::within(1..=60_000), help_heading = "Sampling")]
     pub depth: Option<u32>,
-    /// Bytes of log per process, with K, M or G; then it wraps [default: 64M].
+    /// Most space for the samples of a process, with K, M or G; when it is full, new samples overwrite the oldest
+    /// [default: 64M].
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Sampling")]
     pub limit: Option<u64>,
-    /// Bytes on the disk for all recordings of the run; then those of ended processes go, the oldest first [default: 2G].
+    /// Disk space for all recordings of the run; when it is used up, the oldest recordings of
+    /// processes that have ended are deleted [default: 2G].
     #[arg(long, value_name = "BYTES", value_parser = bytes_of_run, help_heading = "Results")]
     pub limit_run: Option<u64>,
     /// Signal to sample with, by name or number, instead of a free one.
     #[arg(long, value_name = "SIG", value_parser = signal, help_heading = "Sampling")]
     pub signal: Option<i32>,
-    /// Counters per region are one per 2^SHIFT bytes (mode counts).
+    /// One counter per 2^SHIFT bytes of code (--mode counts).
     #[arg(long, value_name = "SHIFT", allow_negative_numbers = true, value_parser = look::within(0..=20), help_heading = "Sampling")]
     pub shift: Option<u32>,
-    /// Whether the functions of CPython (3.8 to 3.13) are part of the stacks [default: on].
+    /// Show the kernel's own functions in the stacks of time in the kernel [default: off].
+    #[arg(long, value_enum, default_value_t = Kernel::Off, hide_default_value = true, help_heading = "Sampling")]
+    pub kernel: Kernel,
+    /// Show Python functions in the stacks (CPython 3.8 to 3.13) [default: on].
     #[arg(long, value_enum, help_heading = "Sampling")]
     pub python: Option<Python>,
-    /// Sample what memory is allocated, on average once in so many bytes, with K, M or G [default: 512K].
+    /// Name compiled Java functions (Java 17 and later), or show all Java functions in the stacks (frames) [default:
+    /// on].
+    #[arg(long, value_enum, help_heading = "Sampling")]
+    pub java: Option<Java>,
+    /// Sample memory allocations, on average one per BYTES allocated, with K, M or G [default: 512K].
     #[arg(long, value_name = "BYTES", num_args = 0..=1, require_equals = true, default_missing_value = "512K", value_parser = alloc_interval, help_heading = "Sampling")]
     pub alloc: Option<u64>,
-    /// Seed of the allocation samples: the same one gives the same samples in a program of one thread.
+    /// Seed of the allocation samples: with the same seed a single-threaded program gets the same samples.
     #[arg(long, value_name = "N", requires = "alloc", allow_negative_numbers = true, value_parser = look::within(1..=u32::MAX), help_heading = "Sampling")]
     pub alloc_seed: Option<u32>,
-    /// Stay on for weeks: 19 samples a second, a file every ten minutes, old ones deleted; no table at the end.
+    /// Record waits for locks, conditions, semaphores, barriers and the ends of threads, and who held the locks.
+    #[arg(long, conflicts_with_all = ["alloc", "continuous"], help_heading = "Sampling")]
+    pub wait: bool,
+    /// Sample for weeks: 19 samples a second, a new file every ten minutes, old files deleted, no closing table.
     #[arg(long, conflicts_with_all = ["alloc", "report", "limit_run", "keep_symbols"], help_heading = "Continuous")]
     pub continuous: bool,
-    /// Begin another file after this time, from 10ms to 7d [default: 10m].
+    /// How long each file is written before the next one is begun, from 10ms to 7d [default: 10m].
     #[arg(long, value_name = "TIME", value_parser = rotation, requires = "continuous", help_heading = "Continuous")]
     pub rotate: Option<String>,
-    /// Bytes on the disk for all recordings of the folder, with M or G; then the oldest go [default: 256M].
+    /// Disk space for all recordings in the folder, with M or G; beyond it the oldest are deleted [default: 256M].
     #[arg(long, value_name = "BYTES", value_parser = bytes_of_run, requires = "continuous", help_heading = "Continuous")]
     pub keep: Option<u64>,
     /// Name of the service, for pct ls and --service [default: the program's name].
@@ -72,11 +86,11 @@ pub struct Args {
     /// Which children are profiled too.
     #[arg(long, value_enum, help_heading = "Which processes")]
     pub follow: Option<Follow>,
-    /// Only programs of these names, separated by colons; * matches any ending.
-    #[arg(long, value_name = "NAMES", value_parser = word, help_heading = "Which processes")]
+    /// Profile only programs with these names, separated by colons; a * at the end matches any ending.
+    #[arg(long, value_name = "NAMES", value_parser = parse_name, help_heading = "Which processes")]
     pub include: Option<String>,
-    /// No programs of these names.
-    #[arg(long, value_name = "NAMES", value_parser = word, help_heading = "Which processes")]
+    /// Do not profile programs with these names.
+    #[arg(long, value_name = "NAMES", value_parser = parse_name, help_heading = "Which processes")]
     pub exclude: Option<String>,
     /// When sampling starts: at once, by pct_on() in the program, or by the toggle signal.
     #[arg(long, value_enum, help_heading = "Which processes")]
@@ -90,7 +104,7 @@ pub struct Args {
     /// Write the closing table to this file instead of stderr.
     #[arg(long, value_name = "FILE", conflicts_with = "no_report", help_heading = "Results")]
     pub report: Option<PathBuf>,
-    /// No closing table: only record.
+    /// Only record, without a closing table.
     #[arg(long, help_heading = "Results")]
     pub no_report: bool,
     /// Keep names, lines and build-ids of the sampled code beside the data (as pct archive does).
@@ -126,11 +140,11 @@ pub enum Clock {
     Sigtrap,
     /// CPU-time timer per thread: at most the kernel's tick.
     Thread,
-    /// One CPU-time timer per process: at most the tick, unfair between threads.
+    /// CPU-time timer of the process: at most the kernel's tick, unfair between threads.
     Itimer,
     /// The same for user time only.
     ItimerVirtual,
-    /// The old way by the wall clock; cuts sleeps short.
+    /// Wall-clock timer of the process, as in old profilers; interrupts its sleeps.
     ItimerReal,
     /// Wall-clock time, sampled from outside.
     Wall,
@@ -145,7 +159,7 @@ pub enum Stack {
     Cfi,
     /// Frame pointers only.
     Fp,
-    /// No stacks: the interrupted place alone.
+    /// No stacks: only the interrupted instruction.
     None,
 }
 
@@ -162,12 +176,32 @@ pub enum Follow {
     None,
 }
 
+/// Whether the kernel's functions are sampled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Kernel {
+    /// Where that is permitted and does no harm.
+    On,
+    /// Never: only the names of system calls.
+    Off,
+}
+
 /// Whether Python's functions are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Python {
     /// Where an interpreter is found.
     On,
     /// Never: its native functions alone.
+    Off,
+}
+
+/// How Java functions get their names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Java {
+    /// Java programs are asked, unless they refuse tools; the JVM starts a thread of its own to answer.
+    On,
+    /// Besides, samples carry Java functions with their lines, also interpreted and inlined ones (Java 11 to 25).
+    Frames,
+    /// Never.
     Off,
 }
 
@@ -205,7 +239,7 @@ fn bytes_within(text: &str, range: RangeInclusive<u64>, words: &str) -> Result<u
     number.checked_mul(factor).filter(|n| range.contains(n)).ok_or_else(|| format!("expected {words}"))
 }
 
-fn word(text: &str) -> Result<String, String> {
+fn parse_name(text: &str) -> Result<String, String> {
     if text.is_empty() || text.contains([',', '\n', '\0']) {
         return Err("expected a word without commas".to_owned());
     }
@@ -213,11 +247,9 @@ fn word(text: &str) -> Result<String, String> {
 }
 
 fn label(text: &str) -> Result<String, String> {
-    word(text).and_then(
-        |text| {
-            if text.len() <= 63 { Ok(text) } else { Err("expected at most 63 bytes".to_owned()) }
-        },
-    )
+    parse_name(text).and_then(|text| {
+        if text.len() <= 63 { Ok(text) } else { Err("expected at most 63 bytes".to_owned()) }
+    })
 }
 
 /// A time as the library reads it: a whole number with ms, s, m, h or d.
@@ -270,11 +302,12 @@ pub(super) fn sensible(args: &Args) -> Result<(), errors::Usage> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use clap::Parser as _;
 
-    fn args(words: &[&str]) -> Args {
+    /// What `pct run` with these words means.
+    pub(in crate::commands::run) fn args(words: &[&str]) -> Args {
         let words = ["pct", "run"].iter().chain(words);
         match crate::cli::Cli::try_parse_from(words).expect("parses").command {
             crate::cli::Command::Run(args) => args,
@@ -329,11 +362,13 @@ mod tests {
             (["--shift", "99"], "--shift"),
             (["--on", "never"], "--on"),
             (["--python", "maybe"], "--python"),
+            (["--java", "maybe"], "--java"),
             (["--alloc=0", "-v"], "--alloc"),
             (["--alloc=-1", "-v"], "--alloc"),
             (["--alloc=1T", "-v"], "--alloc"),
             (["--alloc=512Q", "-v"], "--alloc"),
             (["--alloc-seed", "1"], "--alloc"),
+            (["--wait", "--alloc"], "--alloc"),
             (["--follow", "me"], "--follow"),
             (["--hz", "-5"], "1 to 20000"),
             (["--continuous", "--rotate=1ms"], "10ms to 7d"),

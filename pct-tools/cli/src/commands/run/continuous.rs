@@ -1,13 +1,13 @@
 //! `pct run --continuous`: the program in place of pct, with the library in it that samples for weeks.
 //!
-//! Nothing stays beside the program: it has pct's process id, which is what a service manager watches. The library begins new files and
-//! deletes old ones by itself.
+//! Nothing stays beside the program: it has pct's process id, which is what a service manager watches. The
+//! library begins new files and deletes old ones by itself.
 
 use super::args::Args;
 use super::start::{environment, not_executed};
 use crate::errors::chain;
 use crate::face::Face;
-use crate::launch::check::Found;
+use crate::launch::check::FoundProgram;
 use crate::launch::spawn;
 use crate::store;
 use anyhow::{Context as _, Result};
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 /// When the command cannot be handed to the kernel (a NUL in it).
 pub(super) fn run(
     args: &Args,
-    found: Option<&Found>,
+    found: Option<&FoundProgram>,
     library: Option<&Path>,
     face: &Face,
 ) -> Result<ExitCode> {

@@ -1,8 +1,8 @@
 //! After the program's end: its account beside the data, and the table.
 
 use super::args::{Args, On};
-use crate::face::{Face, say};
-use crate::launch::check::Found;
+use crate::face::{Face, say, say_to_terminal};
+use crate::launch::check::FoundProgram;
 use crate::launch::spawn::Ended;
 use crate::look;
 use anyhow::{Context as _, Result};
@@ -13,13 +13,14 @@ use pct_profile::load::run::{self, Info};
 use pct_profile::text::flat::Columns;
 use pct_profile::text::{Layout, account, flat, numbers};
 use pct_profile::{By, Flat, Split};
+use std::collections::HashSet;
 use std::path::Path;
 
 /// After the program's end: what was used goes beside the data, and the table to stderr.
 pub(super) fn close(
     args: &Args,
     folder: &Path,
-    found: Option<&Found>,
+    found: Option<&FoundProgram>,
     ended: &Ended,
     info: Info,
     (fixed, face): (bool, &Face),
@@ -30,15 +31,17 @@ pub(super) fn close(
         face.warn(line);
     }
     let recorded = load::files_of(folder).is_ok();
+    let none =
+        if recorded { String::new() } else { why_none(args, obstacle, ended, &Heard::read_folder(folder)) };
     if !recorded && args.out.is_none() && std::fs::remove_dir_all(folder).is_ok() {
-        say(&format!("pct: no samples: {}\n", why_none(args, obstacle, ended)));
+        say(&format!("pct: no samples: {none}\n"));
         return Ok(());
     }
     let info = info.after_earlier(folder);
     let runs = info.runs;
     info.write(folder).with_context(|| format!("{}: cannot write run.json", folder.display()))?;
     if !recorded {
-        say(&format!("pct: no samples: {}\n", why_none(args, obstacle, ended)));
+        say(&format!("pct: no samples: {none}\n"));
         return Ok(());
     }
     if runs > 1 {
@@ -57,12 +60,31 @@ pub(super) fn close(
     summary(args, folder, fixed, face)
 }
 
-fn why_none(args: &Args, obstacle: Option<&Found>, ended: &Ended) -> String {
-    let used = numbers::seconds(ended.user_ns.saturating_add(ended.system_ns));
+/// What the library said in the processes of a run that left no recording.
+struct Heard {
+    /// It said causes, which are printed already.
+    causes: bool,
+    /// Processes that ended without a sample.
+    processes: u64,
+    /// CPU time that those used while sampling was on.
+    used_ns: u64,
+}
+
+impl Heard {
+    fn read_folder(folder: &Path) -> Self {
+        let (processes, used_ns) = run::without_sample(&run::unsampled_images(folder), &HashSet::new());
+        Self { causes: !run::status_lines(folder).is_empty(), processes, used_ns }
+    }
+}
+
+fn why_none(args: &Args, obstacle: Option<&FoundProgram>, ended: &Ended, heard: &Heard) -> String {
+    let used_ns = ended.user_ns.saturating_add(ended.system_ns);
+    let used = numbers::seconds(used_ns);
     match (obstacle, args.on) {
         (Some(found), _) => found.to_string(),
         (None, Some(On::Manual)) => {
-            "sampling was never turned on: the program called no pct_on() (--on manual)".to_owned()
+            "nothing was recorded here (--on manual): the program called no pct_on(), or one with another out="
+                .to_owned()
         }
         (None, Some(On::Signal)) => {
             let signal = args.toggle.unwrap_or(Signal::SIGUSR2 as i32);
@@ -76,10 +98,22 @@ fn why_none(args: &Args, obstacle: Option<&Found>, ended: &Ended) -> String {
             )
         }
         (None, _) => {
-            format!(
-                "the program used {used} CPU s, too little for one or where none was taken (pct's library may have said above \
-                 why; or it started with another environment)"
-            )
+            // Two periods, or two ticks of the slowest kernel: by then a sample was due.
+            let hz = args.hz.unwrap_or(if args.continuous { 19 } else { 997 });
+            let due_ns = (2_000_000_000 / u64::from(hz).max(1)).max(20_000_000);
+            let too_little = |ns: u64, processes: u64| ns / processes.max(1) < due_ns;
+            let why = match *heard {
+                Heard { causes: true, .. } => "the cause is above",
+                Heard { processes: 0, .. } if too_little(used_ns, 1) => "too little for a sample",
+                Heard { processes: 0, .. } => {
+                    "and pct's library said nothing in any of its processes: it was not loaded, they were killed, or they could open no file"
+                }
+                Heard { processes, used_ns, .. } if too_little(used_ns, processes) => {
+                    "too little for a sample"
+                }
+                Heard { .. } => "and no cause was found",
+            };
+            format!("the program used {used} CPU s, {why}")
         }
     }
 }
@@ -93,7 +127,7 @@ fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
     let profile = look::load(&[folder.to_owned()], &look::defaults(), face)?;
     let style = if args.report.is_some() { Layout::default() } else { face.err.layout() };
     let mut text = String::new();
-    let show = |line: &str| format!("{line}\n");
+    let show = |line: &str| format!("{}\n", pct_text::visible_lines(line));
     text += &show(&format!("\npct: {}", account::headline(&profile)));
     match account::why_nothing(&profile, &profile.cells) {
         Some(why) => text += &show(&why),
@@ -121,7 +155,7 @@ fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
         text += &show(&format!("{name}/   {}", crate::cli::next_step(&name.to_string(), &["flame", "view"])));
     }
     match &args.report {
-        None => say(&text),
+        None => say_to_terminal(&text),
         Some(file) => std::fs::write(file, text.trim_start_matches('\n')).with_context(|| {
             format!("{}: cannot write the report (pct report {} prints it)", file.display(), shown.display())
         })?,

@@ -1,18 +1,18 @@
-//! Programs that no library can be preloaded into: they stand at their first instruction until the sampler is in them, or until
-//! they are watched from outside.
+//! Programs that no library can be preloaded into: they stand at their first instruction until the sampler is
+//! in them, or until they are watched from outside.
 
 use super::args::{Args, Clock, Follow, Mode, On, Stack};
 use super::start::options;
 use crate::face::Face;
-use crate::launch::check::{Found, Obstacle};
+use crate::launch::check::{FoundProgram, Obstacle};
 use crate::launch::spare::Spare;
 use crate::runlib;
 use anyhow::{Context as _, Result};
 use pct_attach::blob::{self, Blob};
-use pct_attach::entry::Held;
 use pct_attach::facts;
 use pct_attach::memory::ProcessMemory;
 use pct_attach::outside::{Outside, Settings};
+use pct_attach::ptrace::entry::HeldThread;
 use pct_attach::ptrace::sys::Signals;
 use pct_attach::subject::Manner;
 use pct_elf::Unloadable;
@@ -21,13 +21,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// It has no loader that would load a library: the sampler is put into it before its first instruction.
-pub(super) fn static_program(found: Option<&Found>) -> bool {
+pub(super) fn static_program(found: Option<&FoundProgram>) -> bool {
     found.is_some_and(|found| found.obstacle == Some(Obstacle::Unloadable(Unloadable::Static)))
 }
 
-/// By which clock it is sampled from outside, if it is: by the wall clock always; by CPU time where nothing of ours could live
-/// inside, unless something is asked for that only the inside has.
-pub(super) fn from_outside(args: &Args, found: Option<&Found>) -> Option<file::Clock> {
+/// The clock of sampling from outside, if the program is sampled that way: always for the wall clock; for CPU
+/// time where libpct.so cannot run inside the program, unless an option is given that needs it inside.
+pub(super) fn from_outside(args: &Args, found: Option<&FoundProgram>) -> Option<file::Clock> {
     if args.clock == Some(Clock::Wall) {
         return Some(file::Clock::Wall);
     }
@@ -39,7 +39,7 @@ pub(super) fn from_outside(args: &Args, found: Option<&Found>) -> Option<file::C
 }
 
 /// Puts the sampler into a program that stands at its first instruction, and lets it go.
-pub(super) fn enter(args: &Args, held: Held, folder: &Path, spare: Option<&Spare>) -> Result<()> {
+pub(super) fn enter(args: &Args, held: HeldThread, folder: &Path, spare: Option<&Spare>) -> Result<()> {
     let pid = held.tid().0;
     let target = facts::read(pid)?;
     let memory = ProcessMemory::open(pid, true).context("its memory cannot be written")?;
@@ -57,7 +57,13 @@ fn survived<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// Samples the program and what it makes from outside until it ends.
-pub(super) fn watch(args: &Args, held: Held, folder: &Path, clock: file::Clock, face: &Face) -> Result<()> {
+pub(super) fn watch(
+    args: &Args,
+    held: HeldThread,
+    folder: &Path,
+    clock: file::Clock,
+    face: &Face,
+) -> Result<()> {
     let manner = Manner {
         clock_asked: if clock == file::Clock::Wall { clock } else { file::Clock::Auto },
         clock,

@@ -1,11 +1,12 @@
 //! What the program is started with, and why it could not be.
 
-use super::args::Args;
+use super::args::{Args, Java, Kernel};
 use crate::face::Face;
-use crate::launch::check::{self, Found};
+use crate::launch::check::{self, FoundProgram};
 use crate::launch::spare::Spare;
 use crate::launch::{NOT_EXECUTABLE, NOT_FOUND};
 use nix::errno::Errno;
+use pct_symbols::allocator::{self, Linkage};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,8 +26,11 @@ pub(super) fn options(args: &Args, folder: &Path, spare: Option<&Spare>) -> OsSt
         ("limit", args.limit.map(|n| n.to_string())),
         ("signal", args.signal.map(|n| n.to_string())),
         ("shift", args.shift.map(|n| n.to_string())),
+        ("kernel", (args.kernel == Kernel::On).then(|| "on".to_owned())),
         ("python", args.python.map(name)),
+        ("java", args.java.filter(|java| *java == Java::Frames).map(name)),
         ("alloc", args.alloc.map(|n| n.to_string())),
+        ("wait", args.wait.then(|| "on".to_owned())),
         ("alloc-seed", args.alloc_seed.map(|n| n.to_string())),
         ("follow", args.follow.map(name)),
         ("include", args.include.clone()),
@@ -78,7 +82,8 @@ pub(super) fn environment(
 const ASAN_OPTIONS: &str = "ASAN_OPTIONS";
 
 /// What a program built with a shared AddressSanitizer needs: it ends at once when another library is loaded before the
-/// sanitizer's, unless it is told not to look. (Ours takes none of its functions away: each leads on to the next library's.)
+/// sanitizer's, unless it is told not to look. (Ours takes none of its functions away: each leads on to the
+/// next library's.)
 fn beside_asan(given: Option<OsString>) -> OsString {
     let mut all = given.filter(|given| !given.is_empty()).map_or(OsString::new(), |mut given| {
         given.push(":");
@@ -88,8 +93,17 @@ fn beside_asan(given: Option<OsString>) -> OsString {
     all
 }
 
+/// `--alloc`: says so if the program carries an allocator that cannot be seen, and what would help. A malloc that the
+/// program exports is told by the sampler in the process, also of programs that this one executes.
+pub(super) fn say_who_serves_memory(found: Option<&FoundProgram>, face: &Face) {
+    let Some(program) = found.map(|found| &found.program) else { return };
+    if let Some(inside) = allocator::inside(program).filter(|inside| inside.linkage != Linkage::Exported) {
+        face.warn(format_args!("--alloc: {} {inside}", program.display()));
+    }
+}
+
 /// Says why the program could not be executed; the status that env(1) would end with.
-pub(super) fn not_executed(args: &Args, found: Option<&Found>, errno: Errno, face: &Face) -> ExitCode {
+pub(super) fn not_executed(args: &Args, found: Option<&FoundProgram>, errno: Errno, face: &Face) -> ExitCode {
     let obstacle = found.filter(|found| found.obstacle.is_some());
     let command = args.command[0].to_string_lossy();
     let interpreter = check::find(&args.command[0]).and_then(|file| check::missing_interpreter(&file));
@@ -106,16 +120,8 @@ pub(super) fn not_executed(args: &Args, found: Option<&Found>, errno: Errno, fac
 
 #[cfg(test)]
 mod tests {
+    use super::super::args::tests::args;
     use super::*;
-    use clap::Parser as _;
-
-    fn args(words: &[&str]) -> Args {
-        let words = ["pct", "run"].iter().chain(words);
-        match crate::cli::Cli::try_parse_from(words).expect("parses").command {
-            crate::cli::Command::Run(args) => args,
-            _ => unreachable!("run was typed"),
-        }
-    }
 
     #[test]
     fn flags_become_the_options_of_the_library() {

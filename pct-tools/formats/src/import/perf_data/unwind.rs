@@ -98,30 +98,14 @@ fn registers(sample: &Sample<'_>, mask: u64) -> Regs {
             *value = Some(word);
         }
     }
-    Regs::of(values)
+    Regs::from_columns(values)
 }
 
 /// The copied part of the stack. Nothing else can be read.
 struct StackCopy<'a>(BytesAt<'a>);
 
 impl Memory for StackCopy<'_> {
-    fn enter(&mut self, sp: u64) -> bool {
-        self.peek(sp).is_some()
-    }
-
     fn peek(&self, addr: u64) -> Option<u64> {
-        self.0.word(addr)
-    }
-
-    fn read(&mut self, addr: u64) -> Option<u64> {
-        self.peek(addr)
-    }
-
-    fn far(&mut self, addr: u64) -> Option<u64> {
-        self.peek(addr)
-    }
-
-    fn code(&mut self, _: u64) -> Option<[u8; 16]> {
-        None
+        self.0.read_word(addr)
     }
 }

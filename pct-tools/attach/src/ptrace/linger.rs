@@ -1,9 +1,10 @@
-//! Threads that linger in a call of a controller that was killed: whether a thread still needs the frame that it restores itself
-//! from.
+//! Threads that linger in a call of a controller that was killed: whether a thread still needs the frame that
+//! it restores itself from.
 //!
-//! A thread that is let go in the middle of a call of ours finishes it when it next gets a processor, which may be much later: it
-//! may be stopped, wait in the call itself, or run a signal handler of the target's before (killed between the registers and the
-//! mask). How long it has run since says nothing. Where it is does: its stack pointer, and what lies above that.
+//! A thread that is let go in the middle of pct's call finishes the call when it next gets a processor, which
+//! may be much later: it may be stopped, wait in the call itself, or run a signal handler of the target's
+//! before (killed between the registers and the mask). How long it has run since says nothing. Where it is
+//! does: its stack pointer, and what lies above that.
 //!
 //! ```text
 //! sp at the frame                        in the call, or about to restore itself
@@ -15,19 +16,20 @@
 //!
 //! The kernel tells the stack pointer of a thread that does not run. One that runs is stopped for a moment and asked.
 
+use super::frame::Owner;
+use super::stack::HANDLER;
+use super::stop::stack_pointer;
+use super::sys::Tid;
 use crate::memory::ProcessMemory;
-use crate::ptrace::frame::Owner;
-use crate::ptrace::stop::stack_pointer;
-use crate::ptrace::sys::Tid;
-use crate::stack::HANDLER;
+use crate::tasks;
 use std::time::Duration;
 
 /// A thread that does not stop in this time has not left.
 const STOP: Duration = Duration::from_millis(200);
-/// So far above the stack pointer of a handler its signal frame is looked for.
+/// How far above the stack pointer of a handler its signal frame is searched.
 const ABOVE: usize = 64 << 10;
 
-/// The threads of a process, of which one is in our hands.
+/// The threads of a process, one of which pct holds.
 #[derive(Debug, Clone, Copy)]
 pub struct Threads<'m> {
     /// The process.
@@ -39,10 +41,10 @@ pub struct Threads<'m> {
 }
 
 impl Threads<'_> {
-    /// Whether the frame at `at` is needed: a thread has yet to restore itself from it. That is its owner; or, when there is no such
-    /// thread (any more, or not here: this may be a child of the process that had it), any.
+    /// Whether the frame at `at` is still needed because a thread will restore itself from it. That thread is its
+    /// owner. If the process has no such thread (it ended, or this process is a forked child), it may be any thread.
     pub fn need(&self, at: u64, owner: Owner) -> bool {
-        let threads = tasks(self.process);
+        let threads = threads_of(self.process);
         match threads.iter().find(|tid| own_tid(self.process, **tid) == Some(owner.tid)) {
             Some(tid) => self.needs(*tid, at),
             None => threads.into_iter().any(|tid| self.needs(tid, at)),
@@ -71,21 +73,25 @@ fn leads_back(sp: u64, at: u64, memory: &ProcessMemory) -> bool {
     words.iter().map(|word| u64::from_ne_bytes(*word)).any(|word| word == at || word == at + 8)
 }
 
-fn tasks(process: i32) -> Vec<Tid> {
+fn threads_of(process: i32) -> Vec<Tid> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     tasks.filter_map(|task| task.file_name().to_str()?.parse().ok().map(Tid)).collect()
 }
 
 /// The number of a thread as its own pid namespace counts: the one that controllers in all namespaces agree upon.
 pub fn own_tid(process: i32, tid: Tid) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/task/{tid}/status")).ok()?;
-    let line = text.lines().find_map(|l| l.strip_prefix("NSpid:"))?;
+    own_tid_in(&tasks::read_text(format!("/proc/{process}/task/{tid}/status")).ok()?)
+}
+
+/// The same from what the thread's `status` says.
+pub(super) fn own_tid_in(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|l| l.strip_prefix("NSpid:"))?;
     line.split_whitespace().last()?.parse().ok()
 }
 
 /// The stack pointer of a thread that does not run: the last but one word of `/proc/PID/task/TID/syscall`.
 pub fn blocked_sp(process: i32, tid: Tid) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/task/{tid}/syscall")).ok()?;
+    let text = tasks::read_text(format!("/proc/{process}/task/{tid}/syscall")).ok()?;
     let words: Vec<&str> = text.split_whitespace().collect();
     let sp = words.len().checked_sub(2).and_then(|i| words.get(i))?;
     u64::from_str_radix(sp.strip_prefix("0x")?, 16).ok()
@@ -113,7 +119,7 @@ mod tests {
     #[test]
     fn a_thread_knows_its_own_number() {
         let me = std::process::id() as i32;
-        assert!(tasks(me).iter().any(|tid| own_tid(me, *tid).is_some()));
+        assert!(threads_of(me).iter().any(|tid| own_tid(me, *tid).is_some()));
         assert!(own_tid(me, Tid(me)).is_some());
     }
 }

@@ -7,25 +7,26 @@
 //! a C library's thread     guard | ... 64 KiB and more ... | nine frames' room | red zone | sp | ... | thread block
 //! ```
 //!
-//! A frame that a killed controller left there is still needed as long as its thread has not restored itself from it: it may wait
-//! for a processor, be stopped, or run a signal handler whose frame lies below (the low end of the stack moves then) or on another
-//! stack. So no frame is written below one that is needed, wherever that lies, nor over it ([`crate::linger`] judges it).
+//! A frame that a killed controller left there is still needed as long as its thread has not restored itself
+//! from it: it may wait for a processor, be stopped, or run a signal handler whose frame lies below (the low
+//! end of the stack moves then) or on another stack. So no frame is written below one that is needed,
+//! wherever that lies, nor over it ([`super::linger`] judges it).
 
+use super::frame::{self, Owner};
 use crate::memory::{Memory, ProcessMemory};
-use crate::ptrace::frame::{self, Owner};
 use procfs::process::{MMapPath, MemoryMap};
 
 /// No used stack may be within this many octets above the frame.
 const CLEAR: u64 = 64 << 10;
 /// A main stack smaller than this is not trusted to have unused memory at its low end.
 const MAIN_STACK: u64 = 96 << 10;
-/// Below another thread's stack pointer so much of the same mapping must be free.
+/// This many octets of the mapping must be free below the stack pointer of another thread.
 const BELOW: u64 = 64 << 10;
 /// The red zone of the System V ABI.
 const RED_ZONE: u64 = 128;
-/// Frames that may lie one behind the other: so many threads may linger.
+/// The most frames that may lie one behind the other, which is how many threads may linger.
 const FRAMES: u64 = 9;
-/// A handler of the target's that runs on top of a frame takes so much at most.
+/// The most that a handler of the target, running on top of a frame, may need.
 pub const HANDLER: u64 = 256 << 10;
 
 /// The thread that is to be borrowed.
@@ -46,8 +47,8 @@ struct Area {
     high: u64,
 }
 
-/// The address for a frame; `None` when there is no place that is safe. `main_sp` is the main thread's stack pointer when it is
-/// blocked. `is_needed(at, owner)` says of a frame that lies at `at` whether its owner has yet to restore itself.
+/// The address for a frame; `None` if no memory is safe for it. `main_sp` is the main thread's stack pointer if that
+/// thread is blocked. `is_needed(at, owner)` says whether the owner of the frame at `at` still has to restore itself.
 pub fn first_frame(
     maps: &[MemoryMap],
     thread: Borrower,
@@ -60,12 +61,12 @@ pub fn first_frame(
         let whole = memory.read_some(area.low, &mut bytes) == bytes.len();
         whole.then_some(bytes)
     };
-    let is_own = memory.word(thread.fs_base).is_ok_and(|word| word == thread.fs_base);
+    let is_own = memory.read_word(thread.fs_base).is_ok_and(|word| word == thread.fs_base);
     let known = main_stack(maps, thread, main_sp).or_else(|| own_stack(maps, thread, is_own));
     if let Some(area) = known {
         return room_in(area, &read(area)?, thread.room, is_needed);
     }
-    // nothing is known of who uses the main stack; nobody ever has used its low end when it is all zero
+    // nobody knows who uses the main stack; but if its low end is all zero, it was never used
     let area = untouched(maps, thread.room)?;
     let bytes = read(Area { high: area.high + CLEAR, ..area })?;
     let mut rest = bytes.clone();
@@ -78,7 +79,7 @@ pub fn first_frame(
     is_zero.then(|| room_in(area, &bytes[..(area.high - area.low) as usize], thread.room, is_needed))?
 }
 
-/// The low end of the main thread's stack, when its owner is known to be far above.
+/// The low end of the main thread's stack, if its owner is known to be far above.
 fn main_stack(maps: &[MemoryMap], thread: Borrower, main_sp: Option<u64>) -> Option<Area> {
     let (low, high) = stack_of_main(maps)?;
     let inside = |a: u64| (low..high).contains(&a);
@@ -92,9 +93,9 @@ fn stack_of_main(maps: &[MemoryMap]) -> Option<(u64, u64)> {
     stack.filter(|(low, high)| high - low >= MAIN_STACK)
 }
 
-/// Well below the stack pointer on the stack that a C library gave the thread. `is_own`: what `fs_base` points to is its own
-/// address, as in any C library's thread block, which lies on top of the thread's stack. (A goroutine or a coroutine runs
-/// elsewhere: what is below it is somebody's data.)
+/// Well below the stack pointer on the stack that a C library gave the thread. `is_own`: what `fs_base`
+/// points to is its own address, as in any C library's thread block, which lies on top of the thread's stack.
+/// (A goroutine or a coroutine runs elsewhere: what is below it is somebody's data.)
 fn own_stack(maps: &[MemoryMap], thread: Borrower, is_own: bool) -> Option<Area> {
     let Borrower { sp, fs_base, room } = thread;
     let holds = |m: &&MemoryMap, at: u64| (m.address.0..m.address.1).contains(&at);
@@ -106,14 +107,14 @@ fn own_stack(maps: &[MemoryMap], thread: Borrower, is_own: bool) -> Option<Area>
     enough.then(|| Area { low: (sp - RED_ZONE - FRAMES * room) & !63, high: (sp - RED_ZONE) & !63 })
 }
 
-/// The low end of the main stack, of which it is to be seen whether anybody has ever used it.
+/// The low end of the main stack. Whether it was ever used must be checked: then it is not all zero.
 fn untouched(maps: &[MemoryMap], room: u64) -> Option<Area> {
     let (low, high) = stack_of_main(maps)?;
     let end = (low + FRAMES * room).min(high.checked_sub(CLEAR)?);
     (end >= low + room).then_some(Area { low, high: end })
 }
 
-/// The lowest place in the area, which holds `bytes`, that is above all frames that are needed.
+/// The lowest address in the area (which contains `bytes`) above all frames that are still needed.
 fn room_in(area: Area, bytes: &[u8], room: u64, is_needed: impl Fn(u64, Owner) -> bool) -> Option<u64> {
     let frames = frame::all_in(bytes, area.low);
     let needed = frames.into_iter().rev().find(|(at, owner)| is_needed(*at, *owner));
@@ -124,7 +125,7 @@ fn room_in(area: Area, bytes: &[u8], room: u64, is_needed: impl Fn(u64, Owner) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ptrace::frame::Frame;
+    use crate::ptrace::frame::SignalFrame;
     use procfs::process::MMPermissions;
 
     fn map(from: u64, to: u64, pathname: MMapPath) -> MemoryMap {
@@ -181,9 +182,9 @@ mod tests {
         let area = Area { low, high: low + 16 * room };
         let mut bytes = vec![0; (area.high - area.low) as usize];
         let regs = crate::ptrace::sys::no_regs();
-        // not where frames of ours would lie in a row: the stack has grown since
+        // not where pct's frames would lie one after the other: the stack has grown since
         for (offset, tid) in [(5 * room + 192, 7), (9 * room + 64, 8)] {
-            let f = Frame::build(low + offset, 0xabcd, &regs, 0, &[0; 832], Owner { tid });
+            let f = SignalFrame::build(low + offset, 0xabcd, &regs, 0, &[0; 832], Owner { tid });
             let from = (f.at - low) as usize;
             bytes[from..from + f.bytes.len()].copy_from_slice(&f.bytes);
         }

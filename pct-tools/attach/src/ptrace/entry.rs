@@ -5,15 +5,15 @@
 //! child:       wait for go ------ execve ... (stops inside of it)                rip = entry point, nothing has run
 //! ```
 //!
-//! The exec stop itself lies inside the system call; a remote call from there would meet execve's own exit. So the thread is
-//! interrupted and let go once: it stops again on its way to user mode, at the program's first instruction (a dynamic
-//! program's: the loader's).
+//! The exec stop itself lies inside the system call; a call made in the target from there would meet execve's own exit.
+//! So the thread is interrupted and let go once: it stops again on its way to user mode, at the program's
+//! first instruction (a dynamic program's: the loader's).
 //!
 //! Invariant: while a value lives, the thread is stopped and its registers are the kernel's own for the new image.
 
-use crate::ptrace::error::CallError;
-use crate::ptrace::stop::wait_stop;
-use crate::ptrace::sys::{self, Stop, Tid};
+use super::error::CallError;
+use super::stop::wait_stop;
+use super::sys::{self, Stop, Tid};
 use std::time::Duration;
 
 /// A child that is seized and has not executed its program yet.
@@ -22,7 +22,7 @@ pub struct Seized(Tid);
 
 /// A thread that stands at the first instruction of its program. Dropping it lets it go.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldThread {
     tid: Tid,
     released: bool,
 }
@@ -32,14 +32,14 @@ const EXEC: Duration = Duration::from_secs(60);
 const STOP: Duration = Duration::from_secs(5);
 
 impl Seized {
-    /// Seizes a child of ours that waits for its word to execute. `follow`: what it forks is traced as well.
+    /// Seizes a child of pct that waits for permission to execute. `follow`: what it forks is traced as well.
     ///
     /// # Errors
     /// The kernel's refusal (a tracer above us, a security module); the child is untouched.
     pub fn child(pid: i32) -> Result<Seized, CallError> {
         let tid = Tid(pid);
         let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACESYSGOOD;
-        sys::seize(tid, options).map_err(CallError::of("seize", tid))?;
+        sys::seize(tid, options).map_err(CallError::from_refusal("seize", tid))?;
         Ok(Seized(tid))
     }
 
@@ -47,7 +47,7 @@ impl Seized {
     ///
     /// # Errors
     /// When the kernel refuses something that it should not.
-    pub fn at_entry(self) -> Result<Option<Held>, CallError> {
+    pub fn at_entry(self) -> Result<Option<HeldThread>, CallError> {
         let tid = self.0;
         let mut executed = false;
         loop {
@@ -57,7 +57,7 @@ impl Seized {
                 Err(e) => return Err(e),
             };
             let resumed = match stop {
-                Stop::Interrupted if executed => return Ok(Some(Held { tid, released: false })),
+                Stop::Interrupted if executed => return Ok(Some(HeldThread { tid, released: false })),
                 Stop::Event(libc::PTRACE_EVENT_EXEC) => {
                     executed = true;
                     sys::interrupt(tid).and_then(|()| sys::cont(tid, 0))
@@ -67,25 +67,25 @@ impl Seized {
                 Stop::Group(_) => sys::listen(tid),
                 _ => sys::cont(tid, 0),
             };
-            resumed.map_err(CallError::of("continue", tid))?;
+            resumed.map_err(CallError::from_refusal("continue", tid))?;
         }
     }
 }
 
-impl Held {
+impl HeldThread {
     /// Which thread; its number is the process's.
     pub fn tid(&self) -> Tid {
         self.tid
     }
 
     /// Hands the stopped thread over: whoever takes it detaches it.
-    pub fn take(mut self) -> Tid {
+    pub fn hand_over(mut self) -> Tid {
         self.released = true;
         self.tid
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldThread {
     fn drop(&mut self) {
         if !self.released {
             let _ = sys::detach(self.tid, 0);

@@ -1,0 +1,112 @@
+//! Whether time in the kernel can be shown with the kernel's functions here, and what would change it.
+//!
+//! Tried as a user would: a program under the library with `kernel=on`; its file says what the kernel answered.
+
+use nix::errno::Errno;
+use pct_format::layout::header as at;
+use pct_format::{File, Header};
+use pct_symbols::kallsyms::{Kallsyms, KallsymsError};
+
+/// The first kernel that can do it without harm to the program.
+const NEEDED: (u64, u64) = (6, 11);
+
+/// What decides it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Facts {
+    release: String,
+    /// How samples in the kernel got their user stacks, 0 = there were none.
+    join: u64,
+    /// Why the kernel refused, 0 = it did not.
+    errno: u64,
+    paranoid: Option<String>,
+    kptr_restrict: Option<String>,
+    /// There are names.
+    named: bool,
+}
+
+/// One line: yes or no, why, and what would change it. `bytes`: the trial's recording.
+pub(super) fn line(bytes: Option<&[u8]>) -> String {
+    let file = bytes.and_then(|bytes| File::parse(bytes).ok());
+    let word = |at| file.as_ref().map_or(0, |file| Header::header_word(&file.header(), at));
+    let setting = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok();
+        text.map(|text| text.trim().to_owned())
+    };
+    let facts = Facts {
+        release: setting("osrelease").unwrap_or_default(),
+        join: word(at::KERNEL_JOIN),
+        errno: word(at::KERNEL_ERRNO),
+        paranoid: setting("perf_event_paranoid"),
+        kptr_restrict: setting("kptr_restrict"),
+        named: !matches!(
+            Kallsyms::read("/proc/kallsyms".as_ref()),
+            Err(KallsymsError::Hidden | KallsymsError::Io(_) | KallsymsError::Empty)
+        ),
+    };
+    format!("  kernel   {}\n", words(&facts))
+}
+
+fn words(facts: &Facts) -> String {
+    let or_not_there = |value: &Option<String>| value.clone().unwrap_or_else(|| "not there".into());
+    if version(&facts.release) < NEEDED {
+        return format!(
+            "functions: no, only the names of system calls: kernel {}.{} or later is needed, this is {}",
+            NEEDED.0, NEEDED.1, facts.release
+        );
+    }
+    let refused = i32::try_from(facts.errno).ok().filter(|errno| *errno != 0).map(Errno::from_raw);
+    match refused {
+        Some(Errno::EACCES) => format!(
+            "functions: no, only the names of system calls: perf_event_paranoid is {}. For this boot: sysctl \
+             kernel.perf_event_paranoid=1; or give the program CAP_PERFMON",
+            or_not_there(&facts.paranoid)
+        ),
+        Some(Errno::EPERM) => "functions: no, only the names of system calls: not permitted here (a container's filter on system \
+             calls, or too little memory may be locked: ulimit -l)"
+            .into(),
+        Some(errno) => format!("functions: no, only the names of system calls: {}", errno.desc()),
+        None if facts.join == 0 => {
+            "functions: no, only the names of system calls: the clock sigtrap does not work here".into()
+        }
+        None if facts.named => "functions: yes (pct run --kernel on)".into(),
+        None => format!(
+            "functions: yes (pct run --kernel on), but without names: kptr_restrict is {}. For this boot: sysctl \
+             kernel.kptr_restrict=0; or give pct CAP_SYSLOG",
+            or_not_there(&facts.kptr_restrict)
+        ),
+    }
+}
+
+/// Major and minor number of a release such as `6.1.0-13-amd64`.
+fn version(release: &str) -> (u64, u64) {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_obstacle_is_said_with_its_cure() {
+        let facts = Facts {
+            release: "6.18.44-x".into(),
+            join: 1,
+            errno: 0,
+            paranoid: Some("2".into()),
+            kptr_restrict: Some("1".into()),
+            named: true,
+        };
+        assert!(words(&facts).contains("functions: yes"));
+        let with = |change: fn(&mut Facts)| {
+            let mut facts = facts.clone();
+            change(&mut facts);
+            words(&facts)
+        };
+        assert!(with(|f| f.release = "6.1.0-13-amd64".into()).contains("6.11 or later"));
+        assert!(with(|f| (f.join, f.errno) = (0, 13)).contains("kernel.perf_event_paranoid=1"));
+        assert!(with(|f| (f.join, f.errno) = (0, 1)).contains("ulimit -l"));
+        assert!(with(|f| f.join = 0).contains("sigtrap does not work"));
+        assert!(with(|f| f.named = false).contains("kernel.kptr_restrict=0"));
+    }
+}
