@@ -1,10 +1,15 @@
-//! What attaching costs the target: how long the borrowed thread is stopped (methods 2 and 4, on and off), and what sampling from
-//! outside takes from 16 busy threads.
+//! What attaching costs the target: how long the borrowed thread is stopped (methods 2 and 4, on and off),
+//! and what sampling from outside takes from 16 busy threads.
 //!
-//! `cargo bench -p pct-tests --bench attach [ROUNDS]` prints a table; 30 rounds by default. Anything else that runs on the machine
-//! shows: a stop lasts until the thread and pct have both been given a processor. On a busy machine, as root:
-//! `PCT_BIN=.../pct chrt -f 1 .../deps/attach-... ROUNDS`. Median of 24 rounds by that on 2 cores (AMD EPYC, Linux 6.18, 2026-11-22):
-//! method 2 0.9 ms, method 4 1.0 ms, off 0.6 ms. Where the time goes: the example `steps` of pct-attach.
+//! `cargo bench -p pct-tests --bench attach [ROUNDS]` prints a table; 30 rounds by default. Anything else
+//! that runs on the machine shows: a stop lasts until the thread and pct have both been given a processor. On
+//! a busy machine, as root: `PCT_BIN=.../pct chrt -f 1 .../deps/attach-... ROUNDS`. Median of 24 rounds by
+//! that on 2 cores (AMD EPYC, Linux 6.18, 2026-11-22): method 2 0.9 ms, method 4 1.0 ms, off 0.6 ms. Where
+//! the time goes: the example `steps` of pct-attach.
+//!
+//! On a loaded machine (2 cores, load 20 at nice 10) method 2 took 4 to 145 ms. `perf trace -p TARGET` showed
+//! that no system call of the target took 0.1 ms, and dlopen as a whole 0.2 ms. The rest was between its system
+//! calls: the stopped thread waited for a processor, up to 40 ms each time.
 
 use pct_kit::Cpu;
 use pct_tests::pct::binary;

@@ -3,10 +3,11 @@
 //!     cargo bench -p pct-tests --bench peers                # a few minutes
 //!     PEERS_ROUNDS=9 PEERS_HZ=1000 cargo bench ...          # more rounds, one rate
 //!
-//! Columns: `cpu` = the program's own CPU time over the bare run's of the same round (median of the rounds), `wall` = wall
-//! time of the whole command over the bare one's, `got` = samples over asked (CPU seconds x rate), `L1` = distance of the
-//! shares from the program's own truth, `ideal` = what a perfect sampler of as many samples would show on average, `bytes` =
-//! size of what was written. A peer that is not installed is named.
+//! Columns: `cpu` = the program's own CPU time over the bare run's of the same round (median of the rounds),
+//! `wall` = wall time of the whole command over the bare one's, `got` = samples over asked (CPU seconds x
+//! rate), `L1` = distance of the shares from the program's own truth, `ideal` = what a perfect sampler of as
+//! many samples would show on average, `bytes` = size of what was written. A peer that is not installed is
+//! named.
 
 use pct_kit::noise::{expected_l1, l1};
 use pct_kit::{Cpu, median};

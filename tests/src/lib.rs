@@ -4,14 +4,18 @@
 //! - [`victims`]: the small programs under `tests/victims`, built once with the command in their first line;
 //! - [`pct`]: the shipped `pct` binary, run as people run it, and its csv report as rows;
 //! - [`pythons`]: the interpreters that are installed; [`python`]: what recordings of them say;
+//! - [`java`]: Java programs and the JDKs that are installed; [`waits`]: what victims say of their waits, and what
+//!   reports say of them.
 //!
 //! A test whose tool is missing says so in one line on stderr and passes: [`skip`]. Nothing here asserts a time.
 #![forbid(unsafe_code)]
 
+pub mod java;
 pub mod pct;
 pub mod python;
 pub mod pythons;
 pub mod victims;
+pub mod waits;
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! CPython in recordings: what they say of it, and whether their stacks are possible in a program that says itself who calls whom
-//! (`victims/woven.py`).
+//! CPython in recordings: what they say of it, and whether their stacks are possible in a program that says
+//! itself who calls whom (`victims/woven.py`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -42,7 +42,9 @@ impl Function {
             LineTableForm::Lnotab => LineTable::Lnotab,
             LineTableForm::Pairs => LineTable::Pairs,
             LineTableForm::Locations => LineTable::Locations,
-            other => panic!("{other:?} is not of Python"),
+            LineTableForm::Compressed | LineTableForm::CompressedBiased => {
+                panic!("a table of another language")
+            }
         };
         assert!(code.lines_are_whole, "{code:?}");
         let first_line = code.facts.first_line;
@@ -62,7 +64,7 @@ impl Function {
 
 /// A frame of a stack: native, Python's, or Python's that is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum StackFrame {
     /// Native code.
     Native,
     /// A function of Python.
@@ -77,38 +79,38 @@ pub enum Seen {
 ///
 /// # Panics
 /// When the file is damaged.
-pub fn stacks(bytes: &[u8]) -> Vec<Vec<Seen>> {
+pub fn stacks(bytes: &[u8]) -> Vec<Vec<StackFrame>> {
     let file = File::parse(bytes).expect("a whole file");
     let index = Index::new(&file);
     let seen = |frame: Frame| match frame {
         Frame::Return(_) | Frame::Exact(_) | Frame::Boundary(_) | Frame::Kernel(_) | Frame::Blocked(_) => {
-            Seen::Native
+            StackFrame::Native
         }
         Frame::Code(frame) => {
             let code = index.codes.get(frame.id()).expect("each code that is named is there");
-            Seen::Python(Function::of(code, frame))
+            StackFrame::Python(Function::of(code, frame))
         }
-        Frame::NoCode(why) => Seen::Missing(why),
-        Frame::Cut(_) => Seen::Cut,
+        Frame::NoCode(why) => StackFrame::Missing(why),
+        Frame::Cut(_) => StackFrame::Cut,
     };
-    let of = |stack: Stack<'_>| -> Vec<Seen> {
+    let of = |stack: Stack<'_>| -> Vec<StackFrame> {
         let frames: Vec<Frame> = match stack {
             Stack::Id(id) => index.stacks.frames(id).collect(),
             Stack::Frames(frames) => frames.iter().collect(),
             Stack::None => Vec::new(),
         };
-        std::iter::once(Seen::Native).chain(frames.into_iter().map(seen)).collect()
+        std::iter::once(StackFrame::Native).chain(frames.into_iter().map(seen)).collect()
     };
     index.samples_by_time().map(|(_, sample)| of(sample.stack)).collect()
 }
 
 /// The Python functions of a stack, and whether native frames lie between each and the one before.
-pub fn functions(stack: &[Seen]) -> Vec<(&Function, bool)> {
+pub fn functions(stack: &[StackFrame]) -> Vec<(&Function, bool)> {
     let mut found = Vec::new();
     let mut native = false;
     for frame in stack {
         match frame {
-            Seen::Python(function) => found.push((function, std::mem::take(&mut native))),
+            StackFrame::Python(function) => found.push((function, std::mem::take(&mut native))),
             _ => native = true,
         }
     }
@@ -198,7 +200,7 @@ impl Counts {
             for stack in stacks(&bytes) {
                 counts.samples += 1;
                 for frame in &stack {
-                    if let Seen::Missing(why) = frame {
+                    if let StackFrame::Missing(why) = frame {
                         *counts.missing.entry(why.name().to_owned()).or_default() += 1;
                     }
                 }
@@ -212,7 +214,7 @@ impl Counts {
                 // (What imports itself before the program has its `<module>` only in part of the versions.)
                 if ours
                     && !["<module>", "_bootstrap"].contains(&outermost.simple())
-                    && !stack.iter().any(|frame| matches!(frame, Seen::Cut | Seen::Missing(_)))
+                    && !stack.iter().any(|frame| matches!(frame, StackFrame::Cut | StackFrame::Missing(_)))
                 {
                     counts.open_ended += 1;
                 }
@@ -224,7 +226,7 @@ impl Counts {
                     }
                 }
                 // Who stands on both sides of a function that is missing did not call each other.
-                for part in stack.split(|frame| matches!(frame, Seen::Missing(_))) {
+                for part in stack.split(|frame| matches!(frame, StackFrame::Missing(_))) {
                     for pair in functions(part).windows(2) {
                         let [(callee, _), (caller, native)] = *pair else { continue };
                         if let Some(why) = impossible(&source, script, callee, native, caller) {

@@ -19,7 +19,7 @@ pub fn pythons(test: &str) -> Vec<PathBuf> {
             let name = version.file_name().to_string_lossy().into_owned();
             let minor: Option<u8> =
                 name.strip_prefix("3.").and_then(|rest| rest.split('.').next()?.parse().ok());
-            if minor.is_some_and(|minor| Layout::of(minor).is_some()) {
+            if minor.is_some_and(|minor| Layout::for_minor(minor).is_some()) {
                 found.push(version.path().join("bin/python3"));
             }
         }
@@ -35,8 +35,8 @@ pub fn pythons(test: &str) -> Vec<PathBuf> {
     found
 }
 
-/// A folder with this package of PyPI for the interpreter, fetched once by its own pip. `None`, after one line that says why: the
-/// package cannot be had here.
+/// A folder with this package of PyPI for the interpreter, fetched once by its own pip. `None`, after one
+/// line that says why: the package cannot be had here.
 pub fn package(test: &str, python: &Path, name: &str) -> Option<PathBuf> {
     let version = python.to_string_lossy().replace('/', "_");
     let folder = crate::root().join("target/victims/pypi").join(format!("{name}{version}"));

@@ -1,6 +1,6 @@
-//! The victims: small programs under `tests/victims`, built once into a cache folder with the command in their first line
-//! (`build: cc -O2 ...`), and built anew when that command, their source or a header changes. [`Guest`]: a victim, or another
-//! program, that runs while a test looks at it.
+//! The victims: small programs under `tests/victims`, built once into a cache folder with the command in their first
+//! line (`build: cc -O2 ...`), and built anew when that command, their source or a header changes. [`Guest`]: a victim,
+//! or another program, that runs while a test looks at it.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -26,12 +26,14 @@ pub fn victim(source: &str) -> PathBuf {
         .unwrap_or_else(|e| panic!("victim {source} does not build with `{command}`:\n{e}"))
 }
 
-/// Builds `source` by another command (`musl-gcc -O2 -static`, say) under the name `name`; `Err` has the compiler's words.
+/// Builds `source` by another command (`musl-gcc -O2 -static`, say) under the name `name`; `Err` has the
+/// compiler's words.
 pub fn victim_with(source: &str, command: &str, name: &str) -> Result<PathBuf, String> {
     build(source, command, name)
 }
 
-/// Builds `source` by `go build FLAGS` under the name `name`, without C; `Err` has Go's words. Go keeps its library in our cache.
+/// Builds `source` by `go build FLAGS` under the name `name`, without C; `Err` has Go's words. Go keeps its library in
+/// our cache.
 pub fn go_victim(go: &Path, source: &str, flags: &[&str], name: &str) -> Result<PathBuf, String> {
     let out = cache(&(go, flags, content(&folder().join(source)))).join(name);
     made_once(&out, |aside| {
@@ -67,8 +69,8 @@ fn build_line(path: &Path) -> String {
     command.trim_end_matches("*/").trim().to_owned()
 }
 
-/// The folder for what is made of this. What is made of something else has another one, so nothing there is ever out of date, and
-/// no program is replaced while somebody runs it.
+/// The folder for what is made of this. What is made of something else has another one, so nothing there is ever out of
+/// date, and no program is replaced while somebody runs it.
 fn cache(made_of: &impl Hash) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     made_of.hash(&mut hasher);
@@ -91,7 +93,11 @@ fn build(source: &str, command: &str, name: &str) -> Result<PathBuf, String> {
         let compiler = words.next().ok_or("empty build line")?;
         let (libs, flags): (Vec<&str>, Vec<&str>) = words.partition(|w| w.starts_with("-l"));
         let mut build = Command::new(compiler);
-        build.args(flags).arg("-I").arg(folder()).arg(&path).args(libs).arg("-o").arg(aside);
+        build.args(flags);
+        if compiler != "rustc" {
+            build.arg("-I").arg(folder());
+        }
+        build.arg(&path).args(libs).arg("-o").arg(aside);
         succeeded(&mut build)
     })?;
     Ok(out)
@@ -104,8 +110,8 @@ fn succeeded(command: &mut Command) -> Result<(), String> {
     if done.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }
 }
 
-/// Makes `out` unless it is there. Of tests that run at the same time one makes it, and the others wait for that. It is made
-/// aside and renamed, so that there is all of it or nothing.
+/// Makes `out` unless it is there. Of tests that run at the same time one makes it, and the others wait for that. It is
+/// made aside and renamed, so that there is all of it or nothing.
 pub(crate) fn made_once(out: &Path, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
     if out.exists() {
         return Ok(());
@@ -124,8 +130,8 @@ pub(crate) fn made_once(out: &Path, make: impl FnOnce(&Path) -> Result<(), Strin
     })
 }
 
-/// A program that runs while a test looks at it. When this value goes, because the test failed too, the program is ended with all
-/// that it has started, and waited for.
+/// A program that runs while a test looks at it. When this value goes, because the test failed too, the program is
+/// ended with all that it has started, and waited for.
 pub struct Guest {
     child: Option<Child>,
     lines: Receiver<String>,

@@ -1,8 +1,8 @@
 //! Harm to a guest: it died, or it said something else than without pct.
 //!
-//! Tests of real processes are tried again when they fail, because a machine can be crowded. A race that kills the guest in
-//! one run of three would hide behind that. So whoever sees a guest harmed panics by [`harm`], and `tests/run` looks for its
-//! word in the output of all tries, those of tests that passed later too.
+//! Tests of real processes are tried again when they fail, because a machine can be crowded. A race that kills the
+//! guest in one run of three would hide behind that. So whoever sees a guest harmed panics by [`harm`], and `tests/run`
+//! looks for its word in the output of all tries, those of tests that passed later too.
 
 use std::process::{ExitStatus, Output};
 

@@ -1,22 +1,22 @@
 //! How far an ideal sampler may be from the truth, and tests that draw samples until they are sure.
 //!
 //! A test that is decided by chance is not tried again: it *draws on* ([`draw_on`]). While what was seen can be both, a
-//! faultless sampler's noise and a fault of [`FAULT`], the same program runs again for four times as long, and all samples
-//! are judged together; at most three times. Two bounds decide about a share `p` of `n` independent samples, which an
-//! allowance `a` may shift for a known reason, with σ(q) = sqrt(q (1 - q) / n):
+//! faultless sampler's noise and a fault of [`FAULT`], the same program runs again for four times as long, and all
+//! samples are judged together; at most three times. Two bounds decide about a share `p` of `n` independent samples,
+//! which an allowance `a` may shift for a known reason, with σ(q) = sqrt(q (1 - q) / n):
 //!
 //! - *faultless*: off ≤ a + 5.5 σ(p + a) + 5 / n. An ideal sampler breaks it once in 50 million.
-//! - *no fault*: off ≤ 0.05 - z σ(p + 0.05) - 2 / n. A sampler that books 5 % of the samples wrongly keeps it once in 6,000
-//!   at the first look (z = 3.6), once in 30,000 later (z = 4).
+//! - *no fault*: off ≤ 0.05 - z σ(p + 0.05) - 2 / n. A sampler that books 5 % of the samples wrongly keeps it once in
+//!   6,000 at the first look (z = 3.6), once in 30,000 later (z = 4).
 //!
-//! (The last terms stand for the skewness of small counts.) The test passes as soon as both are kept. At its last look the
-//! first one alone decides; the run before it is so long that the two lie 9.2 standard deviations apart. So, as the tests
-//! below show by simulation, a faultless sampler passes with a probability of at least 1 - 1e-6, and a faulty one fails with
-//! 0.999.
+//! (The last terms stand for the skewness of small counts.) The test passes as soon as both are kept. At its last look
+//! the first one alone decides; the run before it is so long that the two lie 9.2 standard deviations apart. So, as the
+//! tests below show by simulation, a faultless sampler passes with a probability of at least 1 - 1e-6, and a faulty one
+//! fails with 0.999.
 //!
 //! Samples of a clock that keeps step with CPU time are less noisy than independent ones: the bounds hold for them too.
-//! Samples of a clock that is bound to the kernel's tick are fewer than their weights say: whoever asks gives the number of
-//! independent ones.
+//! Samples of a clock that is bound to the kernel's tick are fewer than their weights say: whoever asks gives the
+//! number of independent ones.
 
 /// The fault that is found: this share of all samples booked wrongly.
 pub const FAULT: f64 = 0.05;
@@ -24,7 +24,8 @@ pub const FAULT: f64 = 0.05;
 /// What a faultless sampler may be off, in standard deviations.
 const FAULTLESS: f64 = 5.5;
 
-/// The two bounds lie so many standard deviations apart at the last look: 5.5, and 3.7 that a fault passes once in 9,000.
+/// The two bounds lie so many standard deviations apart at the last look: 5.5, and 3.7 that a fault passes once in
+/// 9,000.
 const APART: f64 = FAULTLESS + 3.7;
 
 /// Longest run, in multiples of the first one.
@@ -44,8 +45,8 @@ pub enum Look {
 impl Look {
     const ALL: [Look; 4] = [Look::First, Look::Again, Look::Again, Look::Last];
 
-    /// The greatest deviation that passes. `faultless`: what a faultless sampler keeps. `fault`: where a fault would be.
-    /// `deviation`: the standard deviation around that. `unit`: the weight of one sample.
+    /// The greatest deviation that passes. `faultless`: what a faultless sampler keeps. `fault`: where a fault would
+    /// be. `deviation`: the standard deviation around that. `unit`: the weight of one sample.
     fn bound(self, faultless: f64, fault: f64, deviation: f64, unit: f64) -> f64 {
         match self {
             Look::First => faultless.min(fault - 3.6 * deviation - 2.0 * unit),
@@ -70,8 +71,8 @@ pub trait Evidence: Sized {
     fn short(&self) -> f64;
 }
 
-/// Runs a program by `run` until it is sure that what is seen of it is right. `run` gets how many times as long as at first
-/// the program shall run: 1, then 4, 4, and at least 4.
+/// Runs a program by `run` until it is sure that what is seen of it is right. `run` gets how many times as long as at
+/// first the program shall run: 1, then 4, 4, and at least 4.
 ///
 /// # Panics
 /// When it is wrong.
@@ -129,8 +130,8 @@ impl Evidence for Shares {
         self.samples += more.samples;
     }
 
-    /// Samples that are booked wrongly, from wherever to wherever, shift the share of some set of functions by as much: so
-    /// all sets are judged. (Their greatest shift is half the L1 distance.)
+    /// Samples that are booked wrongly, from wherever to wherever, shift the share of some set of functions by as much:
+    /// so all sets are judged. (Their greatest shift is half the L1 distance.)
     fn judge(&self, look: Look) -> Result<(), String> {
         let Shares { truth, seen, samples: n, beside } = self;
         assert!(truth.len() == seen.len() && (2..9).contains(&truth.len()), "{self:?}");
@@ -295,9 +296,10 @@ impl<E: Evidence> Evidence for Vec<E> {
     }
 }
 
-/// Is an estimate of a Poisson sampler what it can have drawn? `half_width`: of its 95 % interval, two standard deviations as
-/// the estimate has them; the truth's are sqrt(truth / estimate) times that. A faultless sampler breaks the bound of 5.5 of
-/// them and five samples in one of 20 million runs. What it finds for sure is off by nine: no test of 5 %.
+/// Is an estimate of a Poisson sampler what it can have drawn? `half_width`: of its 95 % interval, two standard
+/// deviations as the estimate has them; the truth's are sqrt(truth / estimate) times that. A faultless sampler breaks
+/// the bound of 5.5 of them and five samples in one of 20 million runs. What it finds for sure is off by nine: no test
+/// of 5 %.
 ///
 /// # Errors
 /// Says by how much it is off.
@@ -313,7 +315,8 @@ pub fn estimated(truth: f64, estimate: f64, half_width: f64) -> Result<(), Strin
     Err(format!("estimate {estimate} ± {half_width} of {truth}: off by {off} > {bound}"))
 }
 
-/// The L1 distance that a perfect sampler of `n` independent samples has on average from the shares `p`, which sum to 1.
+/// The L1 distance that a perfect sampler of `n` independent samples has on average from the shares `p`, which sum to
+/// 1.
 ///
 /// Each count is binomial; for a normal approximation E|p̂ - p| = sqrt(2 p (1 - p) / (π n)).
 pub fn expected_l1(p: &[f64], n: f64) -> f64 {

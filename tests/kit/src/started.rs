@@ -25,8 +25,8 @@ fn living(folder: &Path, group: Option<u32>) -> Vec<i32> {
         .collect()
 }
 
-/// Kills the processes that a test runs in a folder of its own, also those that they start meanwhile, and waits for their
-/// end. They are known by the folder in their command line or environment, or by their process group.
+/// Kills the processes that a test runs in a folder of its own, also those that they start meanwhile, and waits for
+/// their end. They are known by the folder in their command line or environment, or by their process group.
 ///
 /// # Panics
 /// If one lives a minute longer.

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what happens soon when nothing is wrong. Only a fault meets this limit, on a crowded machine too.
+/// How long a test waits for what happens soon when nothing is wrong. Only a fault meets this limit, on a crowded
+/// machine too.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Time between two looks.

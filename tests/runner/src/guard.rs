@@ -1,11 +1,11 @@
 //! A test program in a place of its own: no test depends on what the user, an earlier run or another test left.
 //!
-//! HOME, the XDG folders and TMPDIR are folders that are made for this one start of the program and removed after it; what the
-//! program starts inherits them. What would make a build slower for nothing stays where it is: cargo's, rustup's and pyenv's
-//! folders; Go's cache, which knows its entries by their content, lies in the target folder.
+//! HOME, the XDG folders and TMPDIR are folders that are made for this one start of the program and removed after it;
+//! what the program starts inherits them. What would make a build slower for nothing stays where it is: cargo's,
+//! rustup's and pyenv's folders; Go's cache, which knows its entries by their content, lies in the target folder.
 //!
-//! Orphans of the test come to this process (it is their *subreaper*, prctl(2)). Those that are there some seconds after the
-//! test's end are named, killed, and the test has failed.
+//! Orphans of the test come to this process (it is their *subreaper*, prctl(2)). Those that are there some seconds
+//! after the test's end are named, killed, and the test has failed.
 
 use std::fs::{DirBuilder, Permissions, set_permissions};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -48,8 +48,8 @@ pub enum Ended {
     Killed(Signal),
 }
 
-/// Runs a test program in a place of its own. Returns how it ended; [`Ended::Exited`] with 1 also when it left processes behind,
-/// which are named on stderr.
+/// Runs a test program in a place of its own. Returns how it ended; [`Ended::Exited`] with 1 also when it left
+/// processes behind, which are named on stderr.
 ///
 /// # Errors
 /// When the folders cannot be made, or the program cannot be started.
@@ -124,8 +124,8 @@ fn wait_for_end(test: Pid) -> Result<Ended> {
     }
 }
 
-/// Waits until no process is left, some seconds at most; then kills those that are. Returns the command lines of those that had
-/// to be killed.
+/// Waits until no process is left, some seconds at most; then kills those that are. Returns the command lines of those
+/// that had to be killed.
 fn end_those_left_behind() -> Result<Vec<String>> {
     let start = Instant::now();
     let mut killed = Vec::new();

@@ -1,7 +1,9 @@
 //! What `tests/run` needs around the tests, as two programs over this library.
 //!
-//! - `test-guard` ([`guard`]) starts each test program in a place of its own, and names the processes that it leaves behind.
-//! - `test-page` ([`page`]) reads the runner's reports ([`report`]) and says what happened, for people and as JSON lines.
+//! - `test-guard` ([`guard`]) starts each test program in a place of its own, and names the processes that it leaves
+//!   behind.
+//! - `test-page` ([`page`]) reads the runner's reports ([`report`]) and says what happened, for people and as JSON
+//!   lines.
 #![forbid(unsafe_code)]
 
 pub mod guard;

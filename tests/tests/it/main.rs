@@ -20,15 +20,31 @@ mod chance {
 }
 
 mod live {
+    mod archive;
     mod attach;
+    mod attach_accounts;
     mod attach_again;
+    mod attach_controller;
+    mod attach_loading;
     mod attach_refused;
     mod attach_tree;
     mod controller;
     mod crash;
+    mod few_descriptors;
     mod formats;
+    mod interrupts;
     mod jit;
+    mod latency;
     mod manners;
+    mod memory_allocators;
+    mod memory_live;
+    mod off_cpu;
     mod processes;
+    mod python_hosts;
+    mod python_programs;
+    mod recording_lost;
     mod static_programs;
+    mod wait_futexes;
+    mod wait_path;
+    mod waits;
 }

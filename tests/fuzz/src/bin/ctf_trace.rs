@@ -1,5 +1,6 @@
-//! A CTF trace of one stream: two octets with the length of the metadata, the metadata, the stream. Whatever they are, what can
-//! be read is read and shown, reading ends, and a place that was reached by walking is reached by seeking too.
+//! A CTF trace of one stream: two octets with the length of the metadata, the metadata, the stream. Whatever
+//! they are, what can be read is read and shown, reading ends, and a place that was reached by walking is
+//! reached by seeking too.
 #![no_main]
 
 use std::path::PathBuf;

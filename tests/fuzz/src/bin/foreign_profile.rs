@@ -1,5 +1,5 @@
-//! Other tools' profiles (pprof, perf.data, perf script, folded): any octets are read or refused; what was read can be written
-//! in every format.
+//! Other tools' profiles (pprof, perf.data, perf script, folded): any octets are read or refused; what was
+//! read can be written in every format.
 #![no_main]
 
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! The text file beside a native program's profile: any text is one or an error that names its line, and one that is comes
-//! back after printing.
+//! The text file beside a native program's profile: any text is one or an error that names its line, and one
+//! that is comes back after printing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Objects of a profiled program: whatever an ELF file and its debug information hold, every address gets an answer, in time that
-//! the file's length bounds.
+//! Objects of a profiled program: whatever an ELF file and its debug information hold, every address gets an
+//! answer, in time that the file's length bounds.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! `.eh_frame`: eight octets of an address to look up, then the section. Whatever it is, look-ups stay inside, rows agree with
-//! the walk over all rows, and a walk over a stack of zeros ends.
+//! `.eh_frame`: eight octets of an address to look up, then the section. Whatever it is, look-ups stay
+//! inside, rows agree with the walk over all rows, and a walk over a stack of zeros ends.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -143,8 +143,8 @@ fn levels(looks: [u32; 4]) -> impl Iterator<Item = f64> {
         .take_while(|level| *level <= FAULTLESS)
 }
 
-/// An upper bound of the probability that the test fails: multilevel splitting. Of those that come as near as a level, a
-/// fraction comes to the next; the product of the fractions is the probability; by four standard errors more.
+/// An upper bound of the probability that the test fails: multilevel splitting. Of those that come as near as a level,
+/// a fraction comes to the next; the product of the fractions is the probability; by four standard errors more.
 fn fails(sampler: &mut Sampler<'_>, dice: &mut Dice) -> f64 {
     let mut states = vec![State { drawn: 0, counts: vec![0; sampler.program.len()] }];
     let (mut probability, mut variance, mut surely) = (1.0, 0.0, 0.0);

@@ -20,7 +20,8 @@ fn main() -> Result<ExitCode> {
     match guard::run(&program, &arguments)? {
         Ended::Exited(status) => Ok(u8::try_from(status).map_or(ExitCode::FAILURE, ExitCode::from)),
         Ended::Killed(by) => {
-            // So the runner says by which signal. Rust's own handler of SIGSEGV takes the first one, and then is no more.
+            // So the runner says by which signal. Rust's own handler of SIGSEGV takes the first one, and then is no
+            // more.
             signal::raise(by)?;
             signal::raise(by)?;
             Ok(ExitCode::FAILURE)

@@ -1,23 +1,26 @@
 //! What pct reports is what the program did: shares against the victim's own clock, within a sampler's noise.
 
 use pct_kit::noise::{Rare, Ratio, Shares, draw_on};
-use pct_tests::pct::{Row, Run, run, samples, samples_in, seconds_in, seconds_in_kernel};
+use pct_tests::pct::{Row, Run, run, samples, samples_in, seconds_in, seconds_in_kernel, whole_report};
 use pct_tests::victims::{truth, values, victim};
 
 /// What is allowed in seconds: the thread's clock, which is the truth here, runs on in interrupts and switches.
 const ALLOWED: f64 = 0.05;
 
-/// The shares of the truth's functions, with 1 % for what runs between them, and their CPU seconds. What the kernel had can be
-/// theirs or not.
+/// The shares of the truth's functions, with 1 % for what runs between them, and their CPU seconds. What the kernel had
+/// can be theirs or not; so can what a thread had in its last 32 periods, which has a row of its own, and the delivery
+/// of each sample (12 to 25 us, and more where other programs empty the caches).
 fn evidence(stdout: &str, rows: &[Row]) -> (Vec<Shares>, Ratio) {
     let truth = truth(stdout);
     let want: Vec<f64> = truth.iter().map(|t| t.1).collect();
     let seen: Vec<f64> = truth.iter().map(|t| seconds_in(rows, &t.0)).collect();
-    let of = samples(rows);
+    let (spent, of) = (want.iter().sum::<f64>(), samples(rows));
+    let unseen = seconds_in(rows, "[between samples]") + seconds_in(rows, "[exit, or not profiled]");
+    let delivery = (of * 60e-6).min(0.06 * spent);
     let ratio = Ratio {
-        spent: want.iter().sum(),
+        spent,
         seen: seen.iter().sum(),
-        open: seconds_in_kernel(rows),
+        open: seconds_in_kernel(rows) + unseen.min(0.1 * spent) + delivery,
         samples: truth.iter().map(|t| samples_in(rows, &t.0)).sum(),
         of,
         allowed: ALLOWED,
@@ -132,6 +135,26 @@ fn system_time_is_accounted_on_every_clock() {
     }
 }
 
+/// Processes of a fifth of a period: at the start of each it is decided whether it is sampled at all, and
+/// where. They do the same work in each quarter. (Their own clock is no truth: it has the time in which the
+/// first sample makes a file.)
+#[test]
+fn functions_of_short_processes_have_their_shares() {
+    let victim = victim("quarters.c");
+    draw_on(|times| {
+        let processes = (1500 * times).to_string();
+        let r = run(&["--stack", "none"], &[victim.to_str().unwrap(), &processes, "1"]);
+        r.unharmed();
+        let rows = r.report(&["--by", "function"]);
+        // Not the first: no clock expires in the first 0.05 ms.
+        let quarters = ["second_quarter", "third_quarter", "fourth_quarter"];
+        let seen = quarters.map(|name| seconds_in(&rows, name)).to_vec();
+        let samples =
+            rows.iter().filter(|r| quarters.contains(&r.function.as_str())).map(|r| r.samples).sum();
+        Shares { truth: vec![1.0; 3], seen, samples, beside: 0.04 }
+    });
+}
+
 fn plugins_come_and_go(mode: &str) {
     let (victim, plugin) = (victim("dlloop.c"), victim("plugin.c"));
     draw_on(|times| {
@@ -161,11 +184,34 @@ fn threads_that_live_for_a_millisecond_share_segments() {
         let (stdout, said) = (r.unharmed(), r.stderr());
         assert!(!said.contains("overwritten") && !said.contains("no room"), "{said}");
         assert!(r.report(&["--by", "thread"]).len() > 500, "each has a row of its own");
-        // A sixth of it is in the kernel, and what so short a thread uses is for a good part the sampler's own beginning in it.
+        // A sixth of it is in the kernel, and what so short a thread uses is for a good part the sampler's own
+        // beginning in it.
         let rows = r.report(&["--by", "object"]);
         let (seen, all) = (rows.iter().map(|row| row.cpu_seconds).sum(), samples(&rows));
         Ratio { spent: truth(&stdout)[0].1, seen, open: 0.0, samples: all, of: all, allowed: 0.4 }
     });
+}
+
+/// A timer that expires at ticks meets a thread of a quarter of a tick in one of four. Those stand for the others, and
+/// what remains has a row of its own.
+#[test]
+fn tick_bound_clocks_see_threads_that_are_shorter_than_a_tick() {
+    let victim = victim("shortthreads.c");
+    for clock in ["thread", "itimer"] {
+        draw_on(|times| {
+            let r = run(&["--clock", clock], &[victim.to_str().unwrap(), &longer(2000.0, times)]);
+            let spent = truth(&r.unharmed())[0].1;
+            let rows = whole_report(&r.dir, &["--by", "function"]);
+            assert!(rows.iter().all(|row| !row.function.contains("not profiled")), "{clock}: {rows:?}");
+            let (seen, unseen) = (seconds_in(&rows, "short_work"), seconds_in(&rows, "[between samples]"));
+            let (n, of) = (samples_in(&rows, "short_work"), samples(&rows));
+            let all = rows.iter().map(|row| row.cpu_seconds).sum();
+            // Some of the expiries come when their thread is about to end.
+            let work = Ratio { spent, seen, open: unseen, samples: n, of, allowed: 0.3 };
+            // What is told has the starts of the threads too.
+            (work, Ratio { spent, seen: all, open: 0.0, samples: of, of, allowed: 0.5 })
+        });
+    }
 }
 
 #[test]

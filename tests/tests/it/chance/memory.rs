@@ -63,7 +63,8 @@ fn a_rust_program_with_its_own_allocator_tells_of_its_blocks() {
             println!("{what}: {truth}, {found} +- {width}");
             estimated(truth, found, width).unwrap_or_else(|why| panic!("{program} {what}: {why}, {total}"));
         }
-        // What the kernel says is resident holds what is live, which the arena rounds up to powers of two, and little beside it.
+        // What the kernel says is resident holds what is live, which the arena rounds up to powers of two,
+        // and little beside it.
         let levels = report["memory"]["processes"][0]["levels"].as_array().expect("levels");
         let resident = levels.last().and_then(|level| level["resident_anonymous"].as_f64()).expect("a level");
         println!("resident {resident}, live {live}");

@@ -9,7 +9,7 @@ use pct_format::record::{InterpreterState, LostCode};
 use pct_format::{File, Index};
 use pct_kit::noise::{Rare, Shares, draw_on};
 use pct_tests::pct::{Run, binary, run};
-use pct_tests::python::{Counts, Seen, files, functions, stacks};
+use pct_tests::python::{Counts, StackFrame, files, functions, stacks};
 use pct_tests::pythons::{package, pythons};
 use pct_tests::root;
 
@@ -40,7 +40,8 @@ fn callers_lines_and_ends_of_stacks_are_those_of_the_program() {
                 counts.of_python,
                 counts.missing
             );
-            // (`between_any_two_instructions_a_stack_is_possible_or_torn` in pct-languages meets the rare places on purpose.)
+            // (`between_any_two_instructions_a_stack_is_possible_or_torn` in pct-languages meets the rare places on
+            // purpose.)
             assert!(
                 counts.impossible.is_empty(),
                 "{}: {} of {} samples, {:#?}",
@@ -66,7 +67,7 @@ fn callers_lines_and_ends_of_stacks_are_those_of_the_program() {
 }
 
 /// Runs a program's text; gives the stacks of each file.
-fn run_text(python: &Path, options: &[&str], text: &str) -> (Run, Vec<Vec<Vec<Seen>>>) {
+fn run_text(python: &Path, options: &[&str], text: &str) -> (Run, Vec<Vec<Vec<StackFrame>>>) {
     let r = run(options, &[python.to_str().expect("UTF-8"), "-c", text]);
     r.unharmed();
     let found = files(&r.dir).iter().map(|bytes| stacks(bytes)).collect();
@@ -74,7 +75,7 @@ fn run_text(python: &Path, options: &[&str], text: &str) -> (Run, Vec<Vec<Vec<Se
 }
 
 /// Whether the functions of the stack, innermost first, begin with these names.
-fn begins(stack: &[Seen], names: &[&str]) -> bool {
+fn begins(stack: &[StackFrame], names: &[&str]) -> bool {
     let found = functions(stack);
     found.len() >= names.len()
         && found.iter().zip(names).all(|((function, _), name)| function.simple() == *name)
@@ -109,7 +110,7 @@ with multiprocessing.get_context('fork').Pool(2) as pool:
         assert!(with_child.count() >= 2, "{}: {} files", python.display(), files.len());
         for stack in files.iter().flatten() {
             assert!(
-                !stack.iter().any(|frame| matches!(frame, Seen::Missing(LostCode::Several))),
+                !stack.iter().any(|frame| matches!(frame, StackFrame::Missing(LostCode::Several))),
                 "{stack:?}"
             );
         }
@@ -135,7 +136,7 @@ for _ in range(5):
         for stack in deep {
             count += 1;
             assert!(stack.len() <= 102, "{}: {} frames", python.display(), stack.len());
-            let cut = matches!(stack.last(), Some(Seen::Cut | Seen::Missing(LostCode::Cut)));
+            let cut = matches!(stack.last(), Some(StackFrame::Cut | StackFrame::Missing(LostCode::Cut)));
             assert!(cut, "{}: {:?}", python.display(), stack.last());
         }
         assert!(count > 10, "{}: {count}", python.display());
@@ -150,13 +151,15 @@ try:
 except ImportError:
     import _xxsubinterpreters as interpreters
 code = '''
-import zlib
-def spin():
-    return sum(i * i for i in range(3000000))
-def pack():
-    for _ in range(200 * TIMES):
+import time, zlib
+def spin(end):
+    while time.process_time() < end:
+        sum(i * i for i in range(1000))
+def pack(end):
+    while time.process_time() < end:
         zlib.compress(bytes(range(256)) * 400)
-spin(); pack()
+now = time.process_time()
+spin(now + 0.2 * TIMES); pack(now + 0.4 * TIMES)
 '''
 def main():
     other = interpreters.create()
@@ -168,12 +171,14 @@ main()
             let (r, files) = run_text(&python, &[], &text.replace("TIMES", &times.to_string()));
             let mut seen = BTreeMap::<String, u64>::new();
             for stack in files.iter().flatten() {
-                let name =
-                    match (functions(stack).first(), stack.iter().find(|f| matches!(f, Seen::Missing(_)))) {
-                        (Some((function, _)), _) => function.simple().to_owned(),
-                        (None, Some(missing)) => format!("{missing:?}"),
-                        (None, None) => "none".to_owned(),
-                    };
+                let name = match (
+                    functions(stack).first(),
+                    stack.iter().find(|f| matches!(f, StackFrame::Missing(_))),
+                ) {
+                    (Some((function, _)), _) => function.simple().to_owned(),
+                    (None, Some(missing)) => format!("{missing:?}"),
+                    (None, None) => "none".to_owned(),
+                };
                 *seen.entry(name).or_default() += 1;
             }
             println!("{}: {seen:?} {}", python.display(), r.stderr().lines().next().unwrap_or_default());
@@ -192,7 +197,6 @@ main()
     }
 }
 
-/// From 3.11 on. (Before, frames are matched by counting, and what a greenlet was begun in cannot be told from frames that lack.)
 #[test]
 fn the_stack_of_a_greenlet_ends_at_its_own_root() {
     let text = "
@@ -215,8 +219,7 @@ hub = greenlet.getcurrent()
 schedule([greenlet.greenlet(work) for _ in range(4)])
 ";
     let test = "the_stack_of_a_greenlet_ends_at_its_own_root";
-    let pythons = pythons(test).into_iter();
-    for python in pythons.filter(|python| ["3.11", "3.12", "3.13"].iter().any(|v| python_is(python, v))) {
+    for python in pythons(test) {
         let Some(folder) = package(test, &python, "greenlet") else { continue };
         let text = text.replace("FOLDER", &format!("{folder:?}"));
         draw_on(|times| {
@@ -225,7 +228,8 @@ schedule([greenlet.greenlet(work) for _ in range(4)])
             let (mut whole, mut torn) = (0, 0);
             for stack in files.iter().flatten() {
                 let names: Vec<&str> = functions(stack).iter().map(|(f, _)| f.simple()).collect();
-                torn += u64::from(stack.iter().any(|frame| matches!(frame, Seen::Missing(LostCode::Torn))));
+                torn +=
+                    u64::from(stack.iter().any(|frame| matches!(frame, StackFrame::Missing(LostCode::Torn))));
                 if names.contains(&"spin") {
                     let names = names.strip_prefix(&["<listcomp>"]).unwrap_or(&names);
                     assert_eq!(names, ["spin", "work"], "{}", python.display());
@@ -233,14 +237,10 @@ schedule([greenlet.greenlet(work) for _ in range(4)])
                 }
             }
             println!("{}: {whole} of greenlets, {torn} torn", python.display());
-            Rare { seen: torn as f64, of: (whole + torn) as f64, usual: 0.005, each_run: 0.0 }
+            // While greenlets are switched frames are missing, some 1 % of the time.
+            Rare { seen: torn as f64, of: (whole + torn) as f64, usual: 0.02, each_run: 0.0 }
         });
     }
-}
-
-/// Whether the interpreter is of this minor version, by its path.
-fn python_is(python: &Path, version: &str) -> bool {
-    std::fs::canonicalize(python).is_ok_and(|path| path.to_string_lossy().contains(version))
 }
 
 #[test]
@@ -282,7 +282,8 @@ print(json.dumps([before + spend(arithmetic, 0.9 * TIMES), spend(packing, 0.6 * 
             let (inside, native, garbage) = (spent("inside"), spent("native"), spent("collecting_garbage"));
             println!("{}: {truth:?}, {inside} {native} {garbage}", python.display());
             let samples = report["account"]["languages"][0]["whole_samples"].as_f64().expect("a count");
-            // Making the knots and starting up is Python's for the most part. What of it is not, and the end: a few ms of 1.8 s.
+            // Making the knots and starting up is Python's for the most part. What of it is not, and the end: a few ms
+            // of 1.8 s.
             let beside = 0.03;
             if garbage == 0.0 {
                 // A stripped interpreter's collector has no name: what it took is in Python, and the report says so.
@@ -311,7 +312,12 @@ fn switched_off_it_leaves_stacks_native_and_says_so() {
         let r = run(&["--python", "off"], &[python.to_str().expect("UTF-8"), "-c", "sum(range(5000000))"]);
         r.unharmed();
         for bytes in files(&r.dir) {
-            assert!(stacks(&bytes).iter().flatten().all(|frame| matches!(frame, Seen::Native | Seen::Cut)));
+            assert!(
+                stacks(&bytes)
+                    .iter()
+                    .flatten()
+                    .all(|frame| matches!(frame, StackFrame::Native | StackFrame::Cut))
+            );
             let file = File::parse(&bytes).expect("a file");
             let states: Vec<u64> = Index::new(&file).interpreters.iter().map(|found| found.state).collect();
             assert_eq!(states, [InterpreterState::SwitchedOff as u64]);

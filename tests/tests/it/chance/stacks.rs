@@ -6,7 +6,7 @@ use std::process::Command;
 
 use pct_format::record::{Frame, Stack};
 use pct_format::{CutCause, File, Index};
-use pct_kit::noise::{Evidence as _, Rare, draw_on};
+use pct_kit::noise::{Evidence, Rare, draw_on};
 use pct_tests::pct::{Run, run};
 use pct_tests::victims::victim;
 use pct_tests::{skip, tool_or_skip};
@@ -14,12 +14,16 @@ use pct_tests::{skip, tool_or_skip};
 /// Frames of a deep stack.
 const DEEP: usize = 3000;
 
-/// Samples of all files of a recording: how many, how many with a whole stack, with a deep one, and why others were cut.
+/// Samples of all files of a recording: how many, how many with a whole stack, with a deep one, and why others were
+/// cut.
 #[derive(Debug, Default)]
 struct Stacks {
     samples: u64,
     whole: u64,
     deep: u64,
+    /// Of these, samples of a thread that was in its outermost function.
+    alone: u64,
+    frames: u64,
     cuts: BTreeMap<String, u64>,
 }
 
@@ -35,7 +39,11 @@ fn each_stack(dir: &Path, mut each: impl FnMut(&Index<'_>, u64, u64, &[Frame])) 
         let index = Index::new(&file);
         for (_, sample) in index.samples_by_time() {
             let frames: Vec<Frame> = match sample.stack {
-                Stack::Id(id) => index.stacks.frames(id).collect(),
+                Stack::Id(id) => {
+                    let frames: Vec<Frame> = index.stacks.frames(id).collect();
+                    assert!(!frames.is_empty(), "stack {id} is not defined in {}", path.display());
+                    frames
+                }
                 Stack::Frames(frames) => frames.iter().collect(),
                 _ => Vec::new(),
             };
@@ -48,11 +56,16 @@ fn stacks(run: &Run) -> Stacks {
     let mut out = Stacks::default();
     each_stack(&run.dir, |_, _, _, frames| {
         out.samples += 1;
+        out.frames += frames.len() as u64;
         out.deep += u64::from(frames.len() >= DEEP);
         match frames.last() {
             Some(Frame::Cut(cause)) => *out.cuts.entry(format!("{cause:?}")).or_default() += 1,
             Some(_) => out.whole += 1,
-            None => *out.cuts.entry("no stack".to_owned()).or_default() += 1,
+            // A walk that fails leaves its cause. This one ended where it began: at a thread's first instructions.
+            None => {
+                out.whole += 1;
+                out.alone += 1;
+            }
         }
     });
     out
@@ -65,8 +78,10 @@ impl Stacks {
     }
 
     /// 99.5 % of stacks are whole (and one of each run may be cut: threads that start while the file is being made).
-    fn whole(&self) -> Rare {
-        self.but(self.whole, 0.005)
+    /// Few are alone, once a thread: more of them would be walks that found nothing and did not say so.
+    fn whole(&self) -> (Rare, Rare) {
+        let alone = Rare { seen: self.alone as f64, each_run: 2.0, ..self.but(0, 0.02) };
+        (self.but(self.whole, 0.005), alone)
     }
 }
 
@@ -80,7 +95,7 @@ fn of(command: &[String], options: &[&str]) -> Stacks {
     s
 }
 
-fn pooled(mut all: Rare, more: Rare) -> Rare {
+fn pooled<E: Evidence>(mut all: E, more: E) -> E {
     all.add(more);
     all
 }
@@ -91,7 +106,8 @@ fn command(words: &[&Path], number: u32) -> Vec<String> {
     words.chain([number.to_string()]).collect()
 }
 
-/// A process whose first thread has ended has no maps and no memory under its own number; those of its living threads do.
+/// A process whose first thread has ended has no maps and no memory under its own number; those of its living
+/// threads do.
 #[test]
 fn a_process_whose_first_thread_has_ended_keeps_its_stacks_and_names() {
     let victim = victim("relay.c");
@@ -146,7 +162,8 @@ fn paths_are_right(program: &Path, names: &[(u64, String)], rounds: &str) -> Rar
     assert_eq!(paths.len(), 5);
     let (mut judged, mut wrong) = (BTreeMap::<String, u64>::new(), Vec::new());
     each_stack(&r.dir, |index, time, pc, frames| {
-        // Names of the victim's own functions on the stack, innermost first. The executable's code lies at its file offset.
+        // Names of the victim's own functions on the stack, innermost first. The executable's code lies at
+        // its file offset.
         let name = |pc: u64| {
             let region = index.region_at(pc, time)?;
             (region.facts.path == program.as_os_str().as_encoded_bytes()).then_some(())?;
@@ -159,10 +176,10 @@ fn paths_are_right(program: &Path, names: &[(u64, String)], rounds: &str) -> Rar
             match frame {
                 Frame::Return(pc) => stack.extend(name(pc - 1)),
                 Frame::Exact(pc) => stack.extend(name(*pc)),
-                Frame::Kernel(_) | Frame::Boundary(_) | Frame::Blocked(_) => {}
                 Frame::Code(_) | Frame::NoCode(_) => stack.push("CODE"),
+                Frame::Boundary(_) | Frame::Kernel(_) | Frame::Blocked(_) => stack.push("KERNEL"),
                 // While one thread makes the file another has no modules yet: said, and not wrong.
-                Frame::Cut(CutCause::Other) => return,
+                Frame::Cut(CutCause::NotRead) => return,
                 Frame::Cut(_) => stack.push("CUT"),
             }
         }
@@ -187,6 +204,17 @@ fn exceptions_and_plugins_have_whole_stacks() {
     draw_on(|times| of(&command(&[&exceptions], 60_000 * times), &["--hz", "997"]).whole());
     let (program, plugin) = (victim("dlloop.c"), victim("plugin.c"));
     draw_on(|times| of(&command(&[&program, &plugin], 100 * times), &["--hz", "997"]).whole());
+}
+
+#[test]
+fn coroutines_of_makecontext_have_whole_stacks() {
+    let program = victim("contexts.c");
+    draw_on(|times| {
+        let s = of(&command(&[&program], 300 * times), &["--hz", "997"]);
+        // The caller of the function and the coroutine's own first frame, nothing beyond.
+        assert!(s.frames <= 3 * s.samples, "{s:?}");
+        s.whole()
+    });
 }
 
 #[test]

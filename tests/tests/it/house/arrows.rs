@@ -387,7 +387,7 @@ fn name_of(item: &syn::Item) -> Option<String> {
 }
 
 /// Whether code is for tests alone: `#[test]`, `#[cfg(test)]`, `#[cfg(all(test, ..))]`.
-fn is_test(attributes: &[syn::Attribute]) -> bool {
+pub(crate) fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         if attribute.path().is_ident("test") {
             return true;

@@ -1,8 +1,8 @@
-//! `pct attach` and `pct off` on real programs under load, on and off again and again: they do their work as before, and are left
-//! as they were.
+//! `pct attach` and `pct off` on real programs under load, on and off again and again: they do their work as
+//! before, and are left as they were.
 //!
-//! `PCT_TEST_CYCLES=500 cargo nextest run -p pct-tests --no-capture -E 'test(live::attach::)'` is the long run, which prints a line for
-//! each kind of program; the default is a few cycles each.
+//! `PCT_TEST_CYCLES=500 cargo nextest run -p pct-tests --no-capture -E 'test(live::attach::)'` is the long run, which
+//! prints a line for each kind of program; the default is a few cycles each.
 
 use pct_kit::harm::{ended_with, harm, unharmed};
 use pct_kit::wait::{DEADLINE, wait_for, wait_until};
@@ -55,8 +55,9 @@ fn well(output: &Output) -> String {
     said
 }
 
-/// What must be the same afterwards: of every thread the tracer and the signals that it blocks and ignores, descriptors, timers,
-/// and the objects in the map. `SigCgt` too, once the sampler was there: its handler stays, and does nothing.
+/// What must be the same afterwards: of every thread the tracer and the signals that it blocks and ignores,
+/// descriptors, timers, and the objects in the map. `SigCgt` too, once the sampler was there: its handler
+/// stays, and does nothing.
 #[derive(Debug, PartialEq, Eq)]
 struct Look {
     threads: BTreeMap<i32, Vec<String>>,
@@ -116,8 +117,8 @@ impl Look {
         }
     }
 
-    /// Looks until no thread is being born, while libc blocks all signals in it. What a program blocks for good is not meant: only
-    /// glibc can block 32 and 33, which are its own, and musl leaves out just those and 34.
+    /// Looks until no thread is being born, while libc blocks all signals in it. What a program blocks for good is not
+    /// meant: only glibc can block 32 and 33, which are its own, and musl leaves out just those and 34.
     fn before(pid: i32, habit: Habit) -> Look {
         const OF_GLIBC: u64 = 3 << 31;
         const BY_MUSL: u64 = 0xffff_fffc_7ffb_feff;
@@ -159,8 +160,9 @@ fn signals(lines: &[String], key: &str) -> u64 {
     u64::from_str_radix(line.trim(), 16).expect("a mask")
 }
 
-/// On and off for `cycles` times by `method` (empty: the one that pct chooses), the load going on. What is new after the first
-/// cycle is the sampler's, with its two signals and SIGBUS; after that nothing may change.
+/// On and off for `cycles` times by `method` (empty: the one that pct chooses), the load going on. What is
+/// new after the first cycle is the sampler's, with its two signals and SIGBUS; after that nothing may
+/// change.
 fn on_and_off(pid: i32, method: &str, habit: Habit) {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().join("r");
@@ -207,8 +209,9 @@ fn on_and_off(pid: i32, method: &str, habit: Habit) {
     for look in [&mut first, &mut last] {
         look.objects.retain(|o| !o.contains(".pct"));
     }
-    // two recordings take turns in memory (a handler may still be in the one before), so that two cycles have mapped all there is;
-    // the sampler maps its tables at the first sample, which may be in a later cycle; a leak of each cycle adds up
+    // two recordings take turns in memory (a handler may still be in the one before), so that two cycles have
+    // mapped all there is; the sampler maps its tables at the first sample, which may be in a later cycle; a
+    // leak of each cycle adds up
     first.anonymous = None;
     if let (Some((count, octets)), Some((count_then, octets_then))) = (memory_of_two, last.anonymous.take()) {
         let more = octets_then.saturating_sub(octets);
@@ -441,8 +444,8 @@ fn nginx_load(socket: &Path) {
     }
 }
 
-/// The workers of an nginx as soon as they all wait for requests. A worker that starts has the master's signals blocked and sets
-/// up what it will use; it takes its name when it is done with that, and then waits.
+/// The workers of an nginx as soon as they all wait for requests. A worker that starts has the master's signals blocked
+/// and sets up what it will use; it takes its name when it is done with that, and then waits.
 fn nginx_workers(master: i32, count: usize) -> Vec<i32> {
     let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
     wait_for("the workers of nginx", || {

@@ -1,4 +1,5 @@
-//! `pct attach` again and again on one process: each attach is a recording of its own, and one without samples says what was found.
+//! `pct attach` again and again on one process: each attach is a recording of its own, and one without
+//! samples says what was found.
 
 use pct_tests::pct::{binary, report, samples};
 use pct_tests::victims::{Guest, victim};
@@ -8,8 +9,8 @@ use std::process::Command;
 /// CPU seconds for which the program is sampled each time.
 const WORK: f64 = 0.2;
 
-/// The least samples of these seconds at so many a second. The clock that tells them goes in hundredths, and what runs between the
-/// attach and the first sample is in none.
+/// The least samples of these seconds at so many a second. The clock that tells them goes in hundredths, and what runs
+/// between the attach and the first sample is in none.
 fn least(hz: f64) -> f64 {
     0.4 * WORK * hz
 }

@@ -1,4 +1,5 @@
-//! What `pct attach` says when it cannot, and that the process is as before: exit status 1, one line that names the cause.
+//! What `pct attach` says when it cannot, and that the process is as before: exit status 1, one line that
+//! names the cause.
 
 use pct_kit::harm::harm;
 use pct_kit::wait::wait_until;
@@ -150,7 +151,7 @@ fn a_method_that_was_asked_for_is_taken_or_refused() {
 fn a_process_in_another_file_system_gets_its_library_there() {
     let test = "a_process_in_another_file_system_gets_its_library_there";
     let victim = victim("waits.c");
-    // what holds the library for everybody is covered, so a path of ours leads nowhere in there
+    // the directories that hold the library for everybody are covered, so the test's path leads nowhere in there
     let script =
         format!("mount -t tmpfs none /var/tmp && mount -t tmpfs none /tmp && exec {} 600", victim.display());
     if victim.starts_with("/tmp") || victim.starts_with("/var/tmp") {
@@ -176,7 +177,8 @@ fn a_process_in_another_file_system_gets_its_library_there() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// A thread in vfork cannot be stopped before its child executes or ends. It is not tried: it would be stopped at that moment for nobody.
+/// A thread in vfork cannot be stopped before its child executes or ends. It is not tried: it would be
+/// stopped at that moment for nobody.
 #[test]
 fn a_process_that_waits_in_vfork() {
     let child = waiting(Command::new(victim("vforkwait.c")).arg("600"));

@@ -1,4 +1,5 @@
-//! The account of a tree of processes closes, and what could not be sampled is named: `pct attach --follow`, programs under another root.
+//! The account of a tree of processes closes, and what could not be sampled is named: `pct attach --follow`,
+//! programs under another root.
 
 use pct_kit::harm::{ended_with, unharmed};
 use pct_kit::wait::wait_until;
@@ -7,7 +8,8 @@ use pct_tests::victims::{Guest, children_of, signal, victim, victim_with, works}
 use pct_tests::{skip, tool_or_skip};
 use std::process::{Command, Stdio};
 
-/// Waits until the sampler is in it, then makes children: static ones, a fork that ends by _exit. Prints what the kernel counted since.
+/// Waits until the sampler is in it, then makes children: static ones, a fork that ends by _exit. Prints what
+/// the kernel counted since.
 const TARGET: &str = r#"
 import os, subprocess, sys, time
 print("ready", flush=True)
@@ -51,7 +53,8 @@ fn the_account_of_a_followed_tree_closes_and_static_children_are_named() {
     let account = &report["account"];
     let used = account["used"]["user_seconds"].as_f64().expect("known")
         + account["used"]["system_seconds"].as_f64().expect("known");
-    // The kernel's figures come in ticks, and the last look is a tenth of a second before the end at most; the attach itself is in it.
+    // The kernel's figures come in ticks, and the last look is a tenth of a second before the end at most;
+    // the attach itself is in it.
     assert!(
         (used - counted).abs() < 0.2,
         "{used} s by the account, {counted} s by the target itself: {account}"
@@ -83,7 +86,8 @@ fn runs_waits(pid: i32) -> bool {
         .is_ok_and(|exe| exe.file_name().is_some_and(|n| n == "waits"))
 }
 
-/// Attaches to `/waits` as it works under another root, and gives what pct said and what the report says after the program has ended.
+/// Attaches to `/waits` as it works under another root, and gives what pct said and what the report says after the
+/// program has ended.
 fn attached_under_another_root(enter: &[&str]) -> Option<(String, String)> {
     let mut target = Guest::start(Command::new(enter[0]).args(&enter[1..]));
     target.line().filter(|line| line.contains("started"))?;
@@ -105,7 +109,8 @@ fn attached_under_another_root(enter: &[&str]) -> Option<(String, String)> {
     Some((said, String::from_utf8_lossy(&report.stdout).into_owned()))
 }
 
-/// What a target under another root writes comes to the caller, with its names, though its file system goes when it ends.
+/// What a target under another root writes comes to the caller, with its names, though its file system goes
+/// when it ends.
 #[test]
 fn recordings_under_another_root_come_to_the_caller_with_names() {
     let test = "recordings_under_another_root_come_to_the_caller_with_names";
@@ -126,6 +131,35 @@ fn recordings_under_another_root_come_to_the_caller_with_names() {
         assert!(said.contains(method), "{manner}: {said}");
         assert!(report.contains("waits") && !report.contains("[unknown]"), "{manner}: {said}{report}");
     }
+}
+
+/// Without --for pct stays: only as long as somebody holds the target's file system can the recording be
+/// taken out of it.
+#[test]
+fn a_recording_under_another_root_comes_to_the_caller_when_sampling_is_switched_off() {
+    let test = "a_recording_under_another_root_comes_to_the_caller_when_sampling_is_switched_off";
+    let Some(unshare) = tool_or_skip("unshare", test) else { return };
+    let root = root_with_waits();
+    let path = root.path().to_str().expect("a name");
+    let script = format!(
+        "mount -t tmpfs none {path}/tmp && mount -t proc none {path}/proc && exec chroot {path} /waits 600"
+    );
+    let mut target = Guest::start(Command::new(unshare).args(["-m", "sh", "-c", &script]));
+    if !target.line().is_some_and(|line| line.contains("started")) {
+        return skip(test, "no mount namespace can be made here");
+    }
+    let here = tempfile::tempdir().expect("a folder");
+    let out = here.path().join("recording");
+    let mut attach = Command::new(binary());
+    attach.arg("attach").arg("-o").arg(&out).arg(target.id()).stderr(Stdio::piped());
+    let attach = Guest::start(&mut attach);
+    wait_until("the attach", || attach.complained().contains("attached to waits"));
+    let off = Command::new(binary()).args(["off", &target.id()]).output().expect("pct can be run");
+    let attached = attach.wait();
+    assert!(off.status.success() && attached.status.success(), "{off:?} {attached:?}");
+    ended_with(target.end().status, 5, "");
+    let recordings = std::fs::read_dir(&out).expect("the folder that was asked for").flatten();
+    assert_eq!(recordings.filter(|entry| entry.path().extension().is_some_and(|e| e == "pct")).count(), 1);
 }
 
 /// The loader finds no libpct.so there, and says nothing.

@@ -1,11 +1,12 @@
-//! Programs that are sampled from outside, or that the sampler is put into at their entry: whatever ends the process that does it,
-//! the program goes on, and its status is passed on.
+//! Programs that are sampled from outside, or that the sampler is put into at their entry: whatever ends the
+//! process that does it, the program goes on, and its status is passed on.
 
 use pct_kit::harm::{ended_with, harm};
 use pct_kit::wait::{DEADLINE, wait_until};
 use pct_tests::pct::binary;
 use pct_tests::victims::{Guest, children_of, go_victim, is_gone, signal, victim, victim_with, works};
 use pct_tests::{skip, tool_or_skip};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -57,7 +58,8 @@ impl Blow {
     }
 }
 
-/// The program is sampled for a while; then its controller ends, and the program goes on until SIGTERM, to its own end with status 5.
+/// The program is sampled for a while; then its controller ends, and the program goes on until SIGTERM, to its own end
+/// with status 5.
 fn survives(options: &[&str], program: &[&str], blow: Blow) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut pct = start(folder.path(), options, program);
@@ -66,7 +68,13 @@ fn survives(options: &[&str], program: &[&str], blow: Blow) {
     let controller = controller_of(&pct).expect("a controller");
     let recorded = || {
         let files = std::fs::read_dir(folder.path().join("r")).into_iter().flatten().flatten();
-        files.into_iter().any(|file| file.path().extension().is_some_and(|e| e == "pct"))
+        // The magic number is written last: a file without it was struck while it was being made.
+        let has_header = |path: &Path| {
+            let mut magic = [0; 8];
+            std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok()
+                && magic != [0; 8]
+        };
+        files.into_iter().any(|f| f.path().extension().is_some_and(|e| e == "pct") && has_header(&f.path()))
     };
     wait_until("a recording", recorded);
     blow.strike(controller);

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use pct_kit::wait::wait_for;
 use pct_tests::pct::{Run, binary, run};
 use pct_tests::victims::victim_with;
 use pct_tests::{skip, tool_or_skip};
@@ -413,4 +414,55 @@ fn functions_of_the_kernel_in_perf_data_are_those_of_perf() {
             .map(|row| (row.function.clone(), row.samples as u64));
         assert_eq!(renamed(&mut found), renamed(&mut wanted.into_iter()), "{more:?}");
     }
+}
+
+/// The recording of the only process in a folder, as soon as it is there.
+fn recording_in(dir: &Path) -> PathBuf {
+    wait_for("a recording", || {
+        let mut names = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+        names.find(|path| path.extension().is_some_and(|e| e == "pct"))
+    })
+}
+
+#[test]
+fn a_recording_that_is_followed_has_the_samples_that_it_has_at_its_end() {
+    let lttv = binary().with_file_name("lttv");
+    if !lttv.exists() {
+        return skip("following a recording", "lttv is not built beside pct");
+    }
+    let scratch = tempfile::tempdir().expect("a temporary folder");
+    let dir = scratch.path().join("recording");
+    let mut recorder = Command::new(binary())
+        .args(["-q", "run", "--hz", "997", "--out"])
+        .arg(&dir)
+        .args(["--", victim().to_str().expect("UTF-8")])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("pct can be run");
+    let file = recording_in(&dir);
+    let followed = Command::new(&lttv)
+        .args([
+            "events",
+            "--follow",
+            "--columns",
+            "ns,name",
+            "--filter",
+            "name == sample || name == system_sample",
+        ])
+        .arg(&file)
+        .output()
+        .expect("lttv can be run");
+    assert!(recorder.wait().expect("pct ends").success());
+    assert!(followed.status.success(), "{followed:?}");
+    assert_eq!(String::from_utf8_lossy(&followed.stderr), "", "no event came too late to be listed");
+    let times: Vec<u64> = String::from_utf8_lossy(&followed.stdout)
+        .lines()
+        .map(|line| line.split(' ').next().and_then(|ns| ns.parse().ok()).expect("a time"))
+        .collect();
+    assert!(times.is_sorted(), "in order of time");
+    let log = pct(&["log", file.to_str().expect("UTF-8")], scratch.path());
+    let samples = log.stdout.iter().filter(|octet| **octet == b'\n').count();
+    assert!(samples > 100, "{samples} samples");
+    assert_eq!(times.len(), samples);
 }

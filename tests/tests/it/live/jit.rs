@@ -6,6 +6,7 @@ use std::process::Command;
 use pct_kit::harm::{harm, unharmed};
 use pct_tests::pct::{Run, binary, run, samples, seconds_in};
 use pct_tests::tool_or_skip;
+use pct_tests::victims::{Guest, works};
 
 /// The map files of a run, which runtimes write for all to see. They are removed when this value goes.
 struct Maps(Vec<u32>);
@@ -27,6 +28,13 @@ impl Drop for Maps {
 /// The guest ended well, and `true` is its first line.
 fn said_true(r: &Run) {
     if unharmed(&r.output).lines().next() != Some("true") {
+        harm(&format!("{}{}", r.stdout(), r.stderr()));
+    }
+}
+
+/// The program printed that line and nothing else: a dump of its threads would be an answer to a SIGQUIT.
+fn only_true(r: &Run) {
+    if unharmed(&r.output) != "true\n" {
         harm(&format!("{}{}", r.stdout(), r.stderr()));
     }
 }
@@ -69,6 +77,8 @@ fn compiled_code_without_names_is_one_row_and_the_report_says_what_would_help() 
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(text.contains("note: no names for code compiled at run time: "), "{text}");
     assert!(text.contains("--perf-basic-prof"), "{text}");
+    // A program with callbacks by ctypes has such code too, and no option would help.
+    assert!(text.contains("ctypes"), "{text}");
 }
 
 #[test]
@@ -87,8 +97,8 @@ fn node_says_what_it_compiled() {
     hot_and_whole(&r, &name.expect("a function of that name"), 99.0);
 }
 
-/// Functions that are made, run for a while and are dropped, one after the other: V8 puts the code of each where that of the one
-/// before was. The program says how much CPU time each had.
+/// Functions that are made, run for a while and are dropped, one after the other: V8 puts the code of each
+/// where that of the one before was. The program says how much CPU time each had.
 #[test]
 fn code_where_other_code_was_has_its_own_name() {
     let Some(node) = tool_or_skip("node", "code_where_other_code_was_has_its_own_name") else { return };
@@ -163,4 +173,144 @@ fn java_says_what_it_compiled() {
     let _maps = Maps::of(&r);
     said_true(&r);
     hot_and_whole(&r, "long Hot.hotLoop(long)", 95.0);
+}
+
+/// A Java program without any option: pct asks it for its names while it runs.
+#[test]
+fn java_without_options_has_names_of_compiled_functions() {
+    let test = "java_without_options_has_names_of_compiled_functions";
+    let (Some(java), Some(javac)) = (tool_or_skip("java", test), tool_or_skip("javac", test)) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("Plain.java");
+    // It prints its number, and after that runs until its first function has had so much CPU time.
+    let text = "public class Plain {
+        static long first(long x) { for (int i = 0; i < 200_000; i++) { x ^= x << 13; x ^= x >>> 7; x ^= x << 17; } return x; }
+        static long second(long x) { for (int i = 0; i < 200_000; i++) { x = x * 6364136223846793005L + 1442695040888963407L; x ^= x >>> 33; } return x; }
+        public static void main(String[] a) {
+            var threads = java.lang.management.ManagementFactory.getThreadMXBean();
+            System.out.println(ProcessHandle.current().pid());
+            long x = 7, in_first = 0, in_second = 0;
+            while (in_first < 2_000_000_000L) {
+                long from = threads.getCurrentThreadCpuTime();
+                for (int n = 0; n < 20; n++) x = first(x);
+                long between = threads.getCurrentThreadCpuTime();
+                for (int n = 0; n < 20; n++) x = second(x);
+                in_first += between - from;
+                in_second += threads.getCurrentThreadCpuTime() - between;
+            }
+            System.out.println(in_first / 1e9 + \" \" + in_second / 1e9 + \" \" + (x != 0));
+        }
+    }";
+    std::fs::write(&source, text).unwrap();
+    assert!(Command::new(javac).arg("-d").arg(folder.path()).arg(&source).status().unwrap().success());
+    let command = [java.to_str().unwrap(), "-cp", folder.path().to_str().unwrap(), "Plain"];
+    let r = run(&["--hz", "997", "--no-report"], &command);
+    if r.stderr().contains("Java 17 is the first that tells") {
+        return pct_tests::skip(test, "this Java writes no map when asked");
+    }
+    let out = r.stdout();
+    let lines: Vec<&str> = out.lines().collect();
+    // A dump of all threads on stdout would be the answer to a SIGQUIT that came at the wrong time.
+    let [pid, truth] = lines[..] else { panic!("{out}\n{}", r.stderr()) };
+    let truth: Vec<f64> = truth.split(' ').take(2).map(|s| s.parse().unwrap()).collect();
+    let rows = r.report(&["--by", "function"]);
+    for (name, seconds) in [("Plain.first(long)", truth[0]), ("Plain.second(long)", truth[1])] {
+        let got: f64 = rows.iter().filter(|row| row.function.contains(name)).map(|row| row.cpu_seconds).sum();
+        // Four standard deviations of the number of samples, and what ran before it was compiled.
+        let spread = 4.0 * (seconds / 997.0).sqrt();
+        assert!(got < seconds + spread, "{name}: {got} of {seconds} s: {rows:?}");
+        assert!(got > 0.8 * seconds - spread, "{name}: {got} of {seconds} s: {rows:?}\n{}", r.stderr());
+    }
+    // What was written for us is in the recording and nowhere else.
+    for left in [format!("perf-{pid}.map"), format!(".attach_pid{pid}"), format!(".java_pid{pid}")] {
+        assert!(!Path::new("/tmp").join(&left).exists(), "/tmp/{left} is left");
+    }
+}
+
+/// A Java program that tools may not attach to: SIGQUIT would have it print all its threads.
+#[test]
+fn java_that_may_not_be_asked_is_not_touched() {
+    let test = "java_that_may_not_be_asked_is_not_touched";
+    let (Some(java), Some(javac)) = (tool_or_skip("java", test), tool_or_skip("javac", test)) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("Quiet.java");
+    let text = "public class Quiet {
+        public static void main(String[] a) {
+            var threads = java.lang.management.ManagementFactory.getThreadMXBean();
+            long x = 7;
+            while (threads.getCurrentThreadCpuTime() < 1_500_000_000L) x = x * 6364136223846793005L + 1;
+            System.out.println(x != 0);
+        }
+    }";
+    std::fs::write(&source, text).unwrap();
+    assert!(Command::new(javac).arg("-d").arg(folder.path()).arg(&source).status().unwrap().success());
+    let classes = folder.path().to_str().unwrap();
+    for (option, words) in [
+        ("-XX:+DisableAttachMechanism", "-XX:+DisableAttachMechanism"),
+        ("-XX:-UsePerfData", "-XX:-UsePerfData"),
+        ("-Xrs", "-Xrs"),
+    ] {
+        let command = [java.to_str().unwrap(), option, "-cp", classes, "Quiet"];
+        let r = run(&["--no-report"], &command);
+        only_true(&r);
+        let stderr = r.stderr();
+        let said = stderr.lines().filter(|line| line.contains("Java was not asked") && line.contains(words));
+        assert_eq!(said.count(), 1, "{option}: {stderr}");
+    }
+    let r = run(&["--no-report", "--java", "off"], &[java.to_str().unwrap(), "-cp", classes, "Quiet"]);
+    only_true(&r);
+    assert!(!r.stderr().contains("Java was not asked"), "{}", r.stderr());
+}
+
+/// A Java program that runs already, attached to from inside and from outside. It goes on afterwards.
+#[test]
+fn java_that_runs_already_has_names_of_compiled_functions() {
+    let test = "java_that_runs_already_has_names_of_compiled_functions";
+    let (Some(java), Some(javac)) = (tool_or_skip("java", test), tool_or_skip("javac", test)) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("Goes.java");
+    // It says when its function has been compiled for a long time, and ends when its input does.
+    let text = "public class Goes {
+        static long hot(long x) { for (int i = 0; i < 200_000; i++) { x ^= x << 13; x ^= x >>> 7; x ^= x << 17; } return x; }
+        public static void main(String[] a) throws Exception {
+            long x = 7;
+            for (int n = 0; n < 2_000; n++) x = hot(x);
+            System.out.println(\"warm\");
+            while (System.in.available() == 0) x = hot(x);
+            System.out.println(x != 0);
+        }
+    }";
+    std::fs::write(&source, text).unwrap();
+    assert!(Command::new(javac).arg("-d").arg(folder.path()).arg(&source).status().unwrap().success());
+    // From inside, from outside, and from inside until pct off ends it.
+    for way in [&["--for", "2"][..], &["--for", "2", "--method", "5"], &[]] {
+        let mut guest = Guest::started(Command::new(&java).arg("-cp").arg(folder.path()).arg("Goes"), "warm");
+        let id = guest.id();
+        let dir = folder.path().join(format!("recording{}", way.len()));
+        let pct = |words: &[&str], last: &[&str]| {
+            let done = Command::new(binary()).args(words).args(last).arg(&id).output().unwrap();
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert!(done.status.success(), "{said}");
+            said
+        };
+        let mut said = pct(&["attach", "-o", dir.to_str().unwrap()], way);
+        if way.is_empty() {
+            // A CPU second, of which there are a thousand samples.
+            works(guest.pid(), 1.0);
+            said = pct(&["off"], &[]);
+        }
+        guest.tell("end\n");
+        if unharmed(&guest.wait()) != "true\n" {
+            harm(&said);
+        }
+        if said.contains("Java 17 is the first that tells") {
+            return pct_tests::skip(test, "this Java writes no map when asked");
+        }
+        let report = Command::new(binary()).args(["report", "--format", "csv"]).arg(&dir).output().unwrap();
+        let report = String::from_utf8_lossy(&report.stdout).into_owned();
+        // The function of the first row: nearly all of the time is its.
+        let first = report.lines().nth(1).unwrap_or_default();
+        assert!(first.contains("long Goes.hot(long)"), "{way:?}: {report}\n{said}");
+        assert!(!Path::new("/tmp").join(format!("perf-{id}.map")).exists(), "its map is left");
+    }
 }

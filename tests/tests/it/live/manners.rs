@@ -2,7 +2,7 @@
 
 use pct_kit::Dice;
 use pct_kit::harm::{ended_with, harm, same_as_bare, unharmed};
-use pct_tests::pct::{Run, binary, run, samples, seconds_in};
+use pct_tests::pct::{Run, binary, run, samples, seconds_in, whole_report};
 use pct_tests::victims::{truth, victim, victim_with};
 use pct_tests::{skip, tool_or_skip};
 use std::process::Command;
@@ -233,4 +233,20 @@ fn a_program_with_a_shared_address_sanitizer_runs_and_is_seen() {
     }
     assert_eq!(truth(&unharmed(&lacks.output)).len(), 4);
     assert!(samples(&lacks.report(&[])) > 100.0, "{}", lacks.stderr());
+}
+
+/// Sampling has to end where a filter on system calls may be set that nobody sees, and so has the process's account of
+/// its CPU time. What the kernel counted since has that cause as its name.
+#[test]
+fn time_under_a_filter_that_nobody_saw_is_named_so() {
+    let victim = victim("unseenfilter.c");
+    let r = run(&[], &[victim.to_str().unwrap()]);
+    ended_with(r.output.status, 5, &r.stderr());
+    let spent = truth(&r.stdout()).into_iter().find(|t| t.0 == "filtered_").expect("the victim counts it").1;
+    let rows = whole_report(&r.dir, &["--by", "function"]);
+    let named = |name: &str| seconds_in(&rows, name);
+    let off = named("[sampling off: system call filter]");
+    // The kernel's sum has the process's exec and end too.
+    assert!(off > 0.9 * spent, "{off:.3} s named, {spent:.3} spent: {rows:?}");
+    assert!(rows.iter().all(|row| !row.function.contains("not profiled")), "{rows:?}");
 }

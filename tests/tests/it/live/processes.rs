@@ -3,6 +3,7 @@
 use pct_kit::harm::{ended_with, harm, unharmed};
 use pct_tests::pct::{report, run, seconds_in, seconds_in_kernel, whole_report};
 use pct_tests::victims::{truth, victim};
+use pct_tests::{skip, tool_or_skip};
 
 #[test]
 fn the_whole_tree_is_followed() {
@@ -13,8 +14,8 @@ fn the_whole_tree_is_followed() {
     let kernel = seconds_in_kernel(&rows);
     for (name, spent) in truth(&r.stdout()) {
         let seen = seconds_in(&rows, &name);
-        // The thread's clock, which is the truth here, runs on in interrupts and while a loaded host runs somebody else: that part
-        // is the kernel's.
+        // The thread's clock, which is the truth here, runs on in interrupts and while a loaded host runs
+        // somebody else: that part is the kernel's.
         let fits = seen < 1.1 * spent && seen + kernel > 0.9 * spent;
         assert!(fits, "{name}: {seen:.3} s seen, {kernel:.3} in the kernel, {spent:.3} spent");
     }
@@ -49,12 +50,13 @@ fn short_lives_are_counted_without_bias() {
         harm(&r.stdout());
     }
     assert!(r.stderr().contains(" processes without a sample: "), "{}", r.stderr());
-    // 500 processes of 4 ms each in one function, less than half of which get a sample; about 200 samples: 4 sigma are 28 %.
-    // (At higher rates the making of the file, at a process's first sample, is a part of what so short a process spends.)
+    // 500 processes of 4 ms each in one function, less than half of which get a sample; about 200 samples: 4
+    // sigma are 28 %. (At higher rates the making of the file, at a process's first sample, is a part of what
+    // so short a process spends.)
     let seen = seconds_in(&r.report(&["--by", "function"]), "short_lived");
     assert!((seen / 2.0 - 1.0).abs() < 0.32, "{seen:.3} s seen, 2.000 spent");
-    // Two samples are a whole period apart, also where the first came soon: none of them can have two. (A few may, in which a loaded
-    // host ran somebody else; the first of all makes the others.)
+    // Two samples are a whole period apart, also where the first came soon: none of them can have two. (A few
+    // may, in which a loaded host ran somebody else; the first of all makes the others.)
     let twice = r.report(&["--by", "process"]).iter().filter(|p| p.samples > 1.5).count();
     assert!(twice <= 6, "{twice} of 500 processes that ran for half a period have two samples");
 }
@@ -83,6 +85,47 @@ fn the_table_of_short_processes_sums_to_what_the_kernel_counted() {
         report(&r.dir, &["--by", "process"]).len() < 400,
         "processes without a sample have no rows of their own"
     );
+}
+
+#[test]
+fn a_child_that_cannot_come_to_the_folder_is_named() {
+    let victim = victim("rooted.c");
+    let r = run(&["--hz", "1000"], &[victim.to_str().unwrap()]);
+    if r.output.status.code() == Some(77) {
+        return skip("a_child_that_cannot_come_to_the_folder_is_named", "only root may change its root");
+    }
+    assert!(r.output.status.success(), "{}", r.stderr());
+    let child = r.stdout().trim().strip_prefix("child ").expect("its pid").to_owned();
+    let said = format!("children that left neither samples nor a word of why: process {child}");
+    assert!(r.stderr().contains(&said), "{}", r.stderr());
+    assert!(!r.stderr().contains("nothing lost"), "{}", r.stderr());
+}
+
+#[test]
+fn a_process_that_left_no_sample_has_a_reason_that_was_measured() {
+    // Its file is taken away.
+    let script = "import glob, os, time\n\
+                  def burn(s):\n  t = time.process_time() + s\n  while time.process_time() < t: sum(range(1000))\n\
+                  burn(0.2)\n\
+                  [os.unlink(f) for f in glob.glob('recording/*.pct')]\n\
+                  burn(0.2)\n";
+    if tool_or_skip("python3", "a_process_that_left_no_sample_has_a_reason_that_was_measured").is_some() {
+        let r = run(&["--hz", "1000"], &["python3", "-c", script]);
+        assert!(r.output.status.success(), "{}", r.stderr());
+        assert!(
+            r.stderr().contains("its file was removed or renamed while it was written"),
+            "{}",
+            r.stderr()
+        );
+        assert!(
+            r.stderr().contains("no samples: ") && r.stderr().contains("the cause is above"),
+            "{}",
+            r.stderr()
+        );
+    }
+    let r = run(&[], &["true"]);
+    let few = r.stderr().contains("too little for a sample") || r.stderr().contains(" samples at ");
+    assert!(few || r.stderr().contains(" sample at "), "{}", r.stderr());
 }
 
 #[test]

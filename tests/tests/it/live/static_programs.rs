@@ -5,7 +5,8 @@ use pct_tests::pct::{Run, run, seconds_in};
 use pct_tests::victims::{go_victim, truth, victim_with};
 use pct_tests::{skip, tool_or_skip};
 
-/// Every function's CPU time is what the program counted itself, which it can only be when nothing from the start on is missing.
+/// Every function's CPU time is what the program counted itself, which it can only be when nothing from the
+/// start on is missing.
 fn shares_are_right(test: &str, compiler: &str, flags: &str, name: &str, strip: bool) {
     let victim = match victim_with("shares.c", &format!("{compiler} -O2 -pthread {flags}"), name) {
         Ok(victim) => victim,
@@ -64,7 +65,8 @@ fn short_threads_of_a_static_program_are_seen_from_their_birth() {
     unharmed(&r.output);
     let seen: f64 = r.report(&["--by", "function"]).iter().map(|row| row.cpu_seconds).sum();
     let (_, spent) = truth(&r.stdout()).into_iter().next().expect("a truth");
-    // a thousand samples: four sigma are an eighth; a thread that is found by chance alone loses all of its twentieth of a second
+    // a thousand samples: four sigma are an eighth; a thread that is found by chance alone loses all of its
+    // twentieth of a second
     assert!((seen - spent).abs() < 0.15 * spent, "{seen:.3} s seen, {spent:.3} s spent\n{}", r.stderr());
     let threads = r.report(&["--by", "thread"]).len();
     assert!(threads >= 20, "{threads} of 20 threads seen");
