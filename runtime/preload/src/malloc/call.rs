@@ -4,7 +4,8 @@
 //! [`decide`] before the host's function, [`finish`] after it.
 
 use pct_format::heap::entry_flag;
-use pct_sampler::heap::{self, Moving, countdown, tags};
+use pct_sampler::heap::countdown::{self, Progress};
+use pct_sampler::heap::{self, Moving, tags};
 use pct_sampler::sys::arch::Regs;
 
 use super::objects;
@@ -17,17 +18,21 @@ pub(super) struct Call {
     /// r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip; then what the kernel's context has behind
     /// them, as zeros.
     registers: [u64; 24],
-    /// Bytes that the countdown is lowered by. After [`decide`]: what the countdown then was.
+    /// Bytes that the countdown is lowered by. After [`decide`]: [`Progress::left`].
     counted: u64,
     /// Number of the function in the tables, or one of [`objects`]'; [`UNCOUNTED`] is set when the countdown
     /// was not lowered yet.
     which: u64,
     /// Not 0: [`finish`] wants to know the result. 1: nothing is sampled; else the sample's shift + 2.
     token: u64,
-    /// A block that is being reallocated, if `is_moving`.
+    /// The place of a block that is being reallocated, or [`NOT_MOVING`].
     moving_place: u64,
-    is_moving: u64,
+    /// [`Progress::draws`] after [`decide`].
+    draws: u64,
 }
+
+/// See [`Call::moving_place`]. (A place has the number of an area in its upper half, and there are few.)
+const NOT_MOVING: u64 = u64::MAX;
 
 /// See [`Call::which`].
 pub(super) const UNCOUNTED: u64 = 1 << 32;
@@ -124,14 +129,14 @@ pub(super) fn decide(call: &mut Call, wrapped: &Wrapped) -> usize {
         Some(shift) => u64::from(shift) + 2,
         None => 0,
     };
-    call.is_moving = 0;
-    call.counted = countdown::left();
+    call.moving_place = NOT_MOVING;
+    let progress = countdown::progress();
+    (call.counted, call.draws) = (progress.left, progress.draws);
     if let Some(address) = call.moved(wrapped)
         && tags::ALL.any(address)
         && let Some(moving) = heap::begin_move(address)
     {
         call.moving_place = moving.place;
-        call.is_moving = 1;
         call.token = call.token.max(1);
     }
     call.host(wrapped)
@@ -140,13 +145,15 @@ pub(super) fn decide(call: &mut Call, wrapped: &Wrapped) -> usize {
 /// After the host's function.
 pub(super) fn finish(call: &Call, wrapped: &Wrapped) {
     let block = call.block(wrapped);
-    if call.is_moving != 0 {
+    if call.moving_place != NOT_MOVING {
         let moving = Moving { place: call.moving_place, address: call.moved(wrapped).unwrap_or(0) };
         // glibc frees the block when it is to have no bytes, and gives no other.
         heap::end_move(&moving, block.is_some() || call.size(wrapped) == 0);
     }
     // A request for an object that went on to malloc was counted there.
-    if call.is_object(wrapped) && countdown::left() != call.counted {
+    if call.is_object(wrapped)
+        && countdown::progress() != (Progress { left: call.counted, draws: call.draws })
+    {
         return;
     }
     if let (Some(shift), Some(address)) = (call.token.checked_sub(2), block) {

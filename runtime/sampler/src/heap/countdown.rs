@@ -1,9 +1,9 @@
 //! How many bytes each thread may still request before one of its requests is sampled.
 //!
 //! The word is in the thread's control block: a slot that the C library reserved for pct's key, at a fixed distance
-//! from the thread's base. So every thread has one, older or younger than us, and nothing is freed when it
-//! ends. A second slot says how often the interval was doubled when the word was drawn: a sample is weighed
-//! by the interval that it was drawn with. A reused stack begins with what its last thread left, which is as
+//! from the thread's base. So every thread has one, older or younger than us, and nothing is freed when it ends. A
+//! second slot says how often the interval was doubled when the word was drawn (a sample is weighed by the interval
+//! that it was drawn with) and counts the draws. A reused stack begins with what its last thread left, which is as
 //! good as a fresh draw; a word that was never drawn is 0, and is not a countdown.
 //!
 //! Where there is no such slot (musl keeps them behind a pointer) threads share 4096 words by their base. There a
@@ -72,14 +72,31 @@ pub fn is_shared() -> bool {
     SLOT.load(Ordering::Relaxed) == 0
 }
 
-/// What is left of this thread's countdown; 0 where threads share words. Two readings differ if the thread
-/// requested anything between them.
+/// How far a thread has come with its requests: [`progress`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is left of its countdown, in bytes.
+    pub left: u64,
+    /// How often it was drawn, in the bits above the shift of the last draw. (A fresh countdown can be equal to the
+    /// one before it.)
+    pub draws: u64,
+}
+
+/// How far this thread has come; the same always where threads share words. Two answers differ if the thread requested
+/// anything between them.
 #[must_use]
-pub fn left() -> u64 {
+pub fn progress() -> Progress {
     match SLOT.load(Ordering::Relaxed) {
-        0 => 0,
-        slot => get(slot),
+        0 => Progress { left: 0, draws: 0 },
+        slot => Progress { left: get(slot), draws: get(SHIFT_SLOT.load(Ordering::Relaxed)) },
     }
+}
+
+/// Bits of the second slot that say how often the interval was doubled; those above count the thread's draws.
+const SHIFT_BITS: u32 = 8;
+
+const fn shift_of(word: u64) -> u32 {
+    (word & ((1 << SHIFT_BITS) - 1)) as u32
 }
 
 /// What a countdown is drawn with.
@@ -112,10 +129,10 @@ fn settle_own(slot: usize, bytes: u64, subtracted: bool, draw: impl FnOnce() -> 
         return None;
     }
     let shift_slot = SHIFT_SLOT.load(Ordering::Relaxed);
-    let old_shift = get(shift_slot);
+    let old_draws = get(shift_slot);
     let drawing = draw();
     let mut next = chance::draw(drawing.random, drawing.interval);
-    let mut sampled = drawn.then_some(old_shift as u32);
+    let mut sampled = drawn.then_some(shift_of(old_draws));
     if !drawn {
         match next.checked_sub(bytes).filter(|left| *left != 0) {
             Some(left) => next = left,
@@ -129,7 +146,8 @@ fn settle_own(slot: usize, bytes: u64, subtracted: bool, draw: impl FnOnce() -> 
     }
     // A signal handler that requests memory between these two meets a pair that do not belong together. The shift goes
     // first: its sample is weighed by the interval to come, once.
-    set(shift_slot, u64::from(drawing.shift));
+    let draws = (old_draws >> SHIFT_BITS).wrapping_add(1);
+    set(shift_slot, draws << SHIFT_BITS | u64::from(drawing.shift));
     set(slot, next);
     sampled
 }
@@ -199,3 +217,35 @@ fn get(_slot: usize) -> u64 {
 
 #[cfg(not(target_arch = "x86_64"))]
 fn set(_slot: usize, _word: u64) {}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    std::thread_local! {
+        static SLOTS: [Cell<u64>; 2] = const { [const { Cell::new(0) }; 2] };
+    }
+
+    /// An object's allocator passes large requests on to malloc, and both pass through us: the second one must be seen.
+    #[test]
+    fn a_request_in_between_shows_even_if_the_fresh_countdown_is_the_old_one() {
+        // Variables of a program's own threads stand at a fixed distance below their base.
+        let distance = |slot: &Cell<u64>| (slot.as_ptr() as usize).wrapping_sub(arch::thread_base() as usize);
+        found(SLOTS.with(|slots| [distance(&slots[0]), distance(&slots[1])]));
+        assert!(begin());
+        let (mut equal, mut random) = (0, 1);
+        for request in 0..10_000 {
+            let before = progress();
+            let draw = || {
+                random = chance::mixed(random);
+                Drawing { random, interval: 16, shift: 3 }
+            };
+            let sampled = settle(600, false, draw);
+            assert!(sampled == Some(3) || request == 0, "{sampled:?}");
+            assert_ne!(progress(), before);
+            equal += u32::from(progress().left == before.left);
+        }
+        assert!(equal > 100, "{equal} countdowns are equal to the one before");
+    }
+}
