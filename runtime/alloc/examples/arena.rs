@@ -117,7 +117,7 @@ fn gives_back() {
 
 fn main() {
     let mut kept = Vec::new();
-    // A scope's end waits for the closure alone, and the thread gives back its own blocks after that: joined, it has ended.
+    // The end of a scope waits for the closure alone; the thread gives back its own blocks after that, before it ends.
     let other = std::thread::spawn(gives_back);
     keeps(&mut kept);
     other.join().expect("it does not panic");
