@@ -25,7 +25,8 @@ pub struct LinkedObjects<'m, M> {
 }
 
 impl<'m, M: Memory> LinkedObjects<'m, M> {
-    /// The list whose head, the loader's `struct r_debug`, is at `debug`; 0 = there is none.
+    /// The list whose head, the loader's `struct r_debug`, is at `debug`. With 0 the list is empty: the
+    /// program has no loader, or it has not been found.
     pub fn new(memory: &'m M, debug: u64) -> Self {
         // The version, then the first `struct link_map`.
         let first = if debug == 0 { None } else { debug.checked_add(8).and_then(|at| memory.read_word(at)) };

@@ -83,8 +83,8 @@ impl<'f> Interpreted<'f> {
     }
 }
 
-/// Where code lies that tells calls of the interpreter apart: first addresses, and those behind the last; equal where
-/// there is none, or it is not known.
+/// Where code lies that tells calls of the interpreter apart: first addresses, and those behind the last. Both are
+/// equal if an interpreter has no such code, or the code was not found.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InterpreterCode {
     /// The bytecode loop.

@@ -137,8 +137,8 @@ impl Registry {
         }
     }
 
-    /// The current modules. `hint`: any number that differs between threads. `None`: there are none yet, or all slots
-    /// are in use.
+    /// The current modules. `hint`: any number that differs between threads. `None`: no modules were published yet, or
+    /// all slots are in use.
     #[inline]
     pub fn hold(&self, hint: usize) -> Option<HeldSet<'_>> {
         for i in 0..SLOTS {

@@ -12,7 +12,7 @@ pub struct Entry<'a> {
     pub start: u64,
     /// Address behind the last.
     pub end: u64,
-    /// Unwind data of its object. `None`: there is none, and frame pointers may serve.
+    /// Unwind data of its object. `None`: the object has no unwind data, and frame pointers may serve.
     pub table: Option<&'a Table<'a>>,
 }
 

@@ -62,7 +62,7 @@ pub struct Extent {
 #[derive(Debug)]
 pub struct Live {
     known: Extent,
-    /// Lowest address of the window; 0 = there is none.
+    /// Lowest address of the window; 0 = no window is known.
     lo: u64,
     /// Highest offset from `lo` at which eight bytes can be read.
     span: u64,

@@ -34,8 +34,8 @@ pub(super) fn last_refusal() -> sys::Errno {
     }
 }
 
-/// Makes the file at once, for a controller that wants a recording also of a process that is idle, and to
-/// hear why there is none.
+/// Makes the file at once, for a controller that wants a recording of an idle process too, and the
+/// reason if the file cannot be made.
 ///
 /// # Errors
 /// Why it cannot be made now.

@@ -51,7 +51,8 @@ pub(super) fn is_gone() -> bool {
     gone
 }
 
-/// In the child of a fork: the path of the parent's file, empty if it had none. From then on there is none.
+/// In the child of a fork: the path of the parent's file, empty if it had no file. From then on
+/// the child has no path.
 pub(super) fn move_to_child(to: &mut Buf<PATH_BYTES>) {
     to.clear();
     if IS_SET.swap(false, Ordering::Acquire) {

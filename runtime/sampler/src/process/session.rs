@@ -240,7 +240,7 @@ pub struct Session {
     pub keep: Lock<Chain>,
     /// What the housekeeper works with.
     pub house: Lock<House>,
-    /// Where the file was asked to be: [`place_of`] of the seed; 0 = there is none yet.
+    /// Where the file was asked to be: [`place_of`] of the seed; 0 = no file was made yet.
     pub opened_for: AtomicU64,
     /// How often the file could not be made for a reason that may pass.
     pub tries: AtomicU32,

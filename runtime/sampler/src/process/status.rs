@@ -14,7 +14,7 @@ use crate::sys::text::Buf;
 pub const NAME: &[u8] = b"pct.status";
 
 /// Appends `PID cause` to the status file of the first directory that has one: `pct run` makes it. False:
-/// there is none.
+/// neither directory has a status file.
 pub fn report(places: [&[u8]; 2], cause: &[u8]) -> bool {
     let mut line = Buf::<400>::new();
     line.push_number(u64::from(sys::getpid()))

@@ -343,7 +343,7 @@ impl Ring {
     }
 
     /// Appends the record of one sample of this weight to the segment. The caller holds the busy flag. False:
-    /// there is none, or no room in it.
+    /// the thread has no segment, or the segment has no room.
     #[inline(always)]
     pub fn append(&self, log: &Log, weight: u64, record: &[u64]) -> bool {
         let next = self.next.load(Ordering::Relaxed) as usize;
@@ -362,8 +362,8 @@ impl Ring {
         true
     }
 
-    /// Appends a record that is no sample to the segment. The caller holds the busy flag. False: there is none, or no
-    /// room in it.
+    /// Appends a record that is no sample to the segment. The caller holds the busy flag. False: the thread has
+    /// no segment, or the segment has no room.
     pub fn append_beside(&self, log: &Log, record: &[u64]) -> bool {
         let next = self.next.load(Ordering::Relaxed) as usize;
         let appended = if next == 0 { None } else { log.append(self.place(), next, record, &[]) };

@@ -130,8 +130,8 @@ impl Inherited {
         self.decided.store(0, Ordering::Relaxed);
     }
 
-    /// What a report says of it: the number of events, and why there are none (an error number, 0 = no
-    /// kernel's refusal).
+    /// What a report says of it: the number of events, and the error number with which the kernel refused
+    /// them (0 = it did not).
     #[must_use]
     pub fn facts(&self) -> (u64, u64) {
         (u64::from(self.count.load(Ordering::Relaxed)), u64::from(self.errno.load(Ordering::Relaxed)))
