@@ -22,9 +22,9 @@ use crate::record::rests;
 use crate::record::time::{self, Instant};
 use crate::signal::stores_may_fault::StoresMayFault;
 use crate::signal::{bus, clock, moves, numbers};
-use crate::sys;
 use crate::sys::lock::Guard;
 use crate::sys::text::Buf;
+use crate::sys::{self, arch};
 use pct_format::layout::header as at;
 use pct_format::{Clock, OffFor, Recorder, StackMode, State};
 
@@ -81,7 +81,7 @@ pub(super) fn start_in(
     settings.recorder.store(options.mode as u32, Ordering::Relaxed);
     settings.stack.store(options.stack as u32, Ordering::Relaxed);
     settings.depth.store(options.depth.clamp(1, 60_000) as u32, Ordering::Relaxed);
-    session.pid.store(sys::getpid(), Ordering::Relaxed);
+    session.pid.store(arch::process_id(), Ordering::Relaxed);
     session.due.store(0, Ordering::Relaxed);
     // What stood in the way of a file may be gone by now.
     session.failed.store(false, Ordering::Relaxed);

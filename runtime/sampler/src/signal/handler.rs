@@ -219,7 +219,7 @@ fn on_process_timer(session: &Session, regs: Regs) {
         ring,
         regs,
         weight,
-        clock != Clock::ItimerVirtual && arch::after_system_call(regs.pc),
+        clock != Clock::ItimerVirtual && arch::after_system_call(regs, session.may_call()),
     );
 }
 

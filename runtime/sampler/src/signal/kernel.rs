@@ -91,7 +91,10 @@ pub(super) fn on_inherited(session: &Session, ring: &Ring, regs: Regs) {
     match found {
         Some((records, fresh)) => record(session, ring, regs, (records, &fresh), (weight, share)),
         None if weight == 0 => {}
-        None => sample_apart(session, ring, regs, weight, arch::after_system_call(regs.pc)),
+        None => {
+            let system = arch::after_system_call(regs, session.may_call());
+            sample_apart(session, ring, regs, weight, system);
+        }
     }
 }
 
@@ -176,7 +179,7 @@ fn record_all(
     let Some(mut halves) = callers::halves(session, ring, regs) else {
         return session.log.lose(LossCause::NoRoom, 1, first_weight);
     };
-    let joined_place = (regs.pc, callers::stack_pointer(regs));
+    let interrupted = (regs, callers::stack_pointer(regs));
     for (number, place) in fresh.oldest_first().enumerate() {
         let weight = match number {
             0 => first_weight + ring.carry.swap(0, Ordering::Relaxed),
@@ -187,7 +190,7 @@ fn record_all(
             continue;
         }
         match records.read(place, halves.chain) {
-            Some(expiry) => record_one(session, ring, &mut halves, joined_place, expiry, weight),
+            Some(expiry) => record_one(session, ring, &mut halves, interrupted, expiry, weight),
             None => session.log.lose(LossCause::Overwritten, 1, weight),
         }
     }
@@ -198,11 +201,11 @@ fn record_one(
     session: &Session,
     ring: &Ring,
     halves: &mut Halves<'_>,
-    (pc, stack_pointer): (u64, u64),
+    (regs, stack_pointer): (Regs, u64),
     expiry: Expiry,
     weight: u64,
 ) {
-    let place = expiry.user;
+    let (pc, place) = (regs.pc, expiry.user);
     let is_joined = place
         .is_some_and(|(ip, sp)| sp == stack_pointer && (ip == pc || ip == pc.wrapping_add(SYSCALL_OCTETS)));
     let user_pc = if is_joined { pc } else { place.map_or(0, |(ip, _)| ip) };
@@ -210,7 +213,7 @@ fn record_one(
     let mut end = halves.words.len();
     let mut entry = Entry::Unknown;
     if is_joined {
-        if expiry.in_kernel && arch::after_system_call(pc) {
+        if expiry.in_kernel && arch::after_system_call(regs, session.may_call()) {
             entry = Entry::SystemCall;
         }
     } else {

@@ -37,7 +37,7 @@ pub(crate) fn at_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64)
     if !session.may_call() {
         // Under a filter on system calls the time cannot be read: a tick-bound clock still samples.
         return (ring.clock.load(Ordering::Relaxed) == Clock::Thread as u32)
-            .then(|| Due { weight: expiries, system: arch::after_system_call(regs.pc) });
+            .then(|| Due { weight: expiries, system: arch::after_system_call(regs, false) });
     }
     let period = session.settings.period_ns.load(Ordering::Relaxed);
     if ring.clock.load(Ordering::Relaxed) == Clock::Thread as u32 {
@@ -130,7 +130,7 @@ fn system_time(session: &Session, ring: &Ring, regs: Regs, period: u64) -> Optio
             return None;
         }
     }
-    if !arch::after_system_call(regs.pc) {
+    if !arch::after_system_call(regs, session.may_call()) {
         if session.clock() == Clock::Sigtrap {
             moves::look_for_tracer(session);
         }

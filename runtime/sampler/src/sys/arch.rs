@@ -35,8 +35,8 @@ mod imp {
     #[inline(always)]
     #[must_use]
     pub fn counter() -> u64 {
-        // SAFETY: rdtsc has no memory effect. (A host under PR_TSC_SIGSEGV could forbid it; such a host is not profiled
-        // by anybody who reads the clock.)
+        // SAFETY: rdtsc has no memory effect. Before the C library's way to make it a fault is gone through, sampling
+        // ends (the preload shell does that).
         unsafe { core::arch::x86_64::_rdtsc() | 1 }
     }
 
@@ -227,9 +227,6 @@ mod imp {
         )
     }
 
-    /// Bytes of the system call instruction, which stands right before the PC of a thread that comes out of one.
-    const SYSCALL: [u8; 2] = [0x0f, 0x05];
-
     /// The processor that the thread runs on: the kernel keeps its number where any code can read it.
     #[inline(always)]
     #[must_use]
@@ -244,17 +241,57 @@ mod imp {
         limit & NUMBER
     }
 
-    /// Whether the thread was interrupted at the end of a system call.
+    /// The instruction that makes a system call.
+    const CALL: [u8; 2] = [0x0f, 0x05];
+    /// Flags that the kernel changes behind the thread's back: single steps (TF), and their resumption (RF).
+    const NOT_THE_THREADS: u64 = 1 << 8 | 1 << 16;
+
+    /// Whether system calls here leave registers as they were, so that those do not tell of one: not so on the
+    /// processors that enter the kernel by `syscall` alone, so with FRED and in some sandboxes.
+    static KEEPS_REGISTERS: AtomicBool = AtomicBool::new(false);
+
+    /// The process's id. Finds out on the way what system calls leave in registers.
+    #[must_use]
+    pub fn process_id() -> u32 {
+        let (id, left, next): (usize, u64, u64);
+        // SAFETY: getpid reads and writes no memory.
+        unsafe {
+            asm!(
+                "lea {next}, [rip + 2f]",
+                "xor ecx, ecx",
+                "syscall",
+                "2:",
+                next = out(reg) next,
+                inlateout("rax") nr::GETPID => id,
+                out("rcx") left,
+                out("r11") _,
+                options(nostack),
+            );
+        }
+        KEEPS_REGISTERS.store(left != next, Ordering::Relaxed);
+        id as u32
+    }
+
+    /// Whether the thread was interrupted at the end of a system call. The `syscall` instruction leaves its return
+    /// address in rcx and the flags in r11. Where it does not, the kernel is asked for the instruction before if
+    /// `may_call`, else the answer is no. (The code itself may not be readable: protection keys, PROT_EXEC alone.)
     #[inline(always)]
     #[must_use]
-    pub fn after_system_call(pc: u64) -> bool {
-        if pc & 0xfff < 2 {
+    pub fn after_system_call(regs: Regs, may_call: bool) -> bool {
+        if KEEPS_REGISTERS.load(Ordering::Relaxed) {
+            core::hint::cold_path();
+            return may_call && super::stands_before(regs.pc, CALL);
+        }
+        if regs.context == 0 {
             return false;
         }
-        let at = (pc - 2) as *const [u8; 2];
-        // SAFETY: the bytes are on the page that the thread executes from, so they are mapped; x86-64 code pages are
-        // readable but for protection keys, which the kernel opens for handlers (pkey 0) unless the code has a key.
-        unsafe { at.read_unaligned() == SYSCALL }
+        let word = |offset: u64| {
+            let at = core::ptr::with_exposed_provenance::<u64>((regs.context + offset) as usize);
+            // SAFETY: the context lives while its handler runs, and holds the general registers at 40..224: r11 is
+            // the 4th, rcx the 15th, the flags are the 18th.
+            unsafe { at.read_unaligned() }
+        };
+        word(152) == regs.pc && (word(64) ^ word(176)) & !NOT_THE_THREADS == 0
     }
 }
 
@@ -434,16 +471,27 @@ mod imp {
         0
     }
 
-    /// Whether the thread was interrupted at the end of a system call.
-    #[inline(always)]
+    /// The instruction that makes a system call, `svc #0`.
+    const CALL: [u8; 4] = 0xd400_0001_u32.to_le_bytes();
+
+    /// The process's id.
     #[must_use]
-    pub fn after_system_call(pc: u64) -> bool {
-        if pc & 0xfff < 4 {
-            return false;
-        }
-        // SAFETY: the instruction before is on the page that the thread executes from.
-        unsafe { ((pc - 4) as *const u32).read_unaligned() == 0xd400_0001 }
+    pub fn process_id() -> u32 {
+        crate::sys::getpid()
     }
+
+    /// Whether the thread was interrupted at the end of a system call: the kernel is asked for the instruction before
+    /// if `may_call`, else the answer is no. (The code itself may not be readable.)
+    #[must_use]
+    pub fn after_system_call(regs: Regs, may_call: bool) -> bool {
+        may_call && super::stands_before(regs.pc, CALL)
+    }
+}
+
+/// Whether this instruction stands before `pc`, as the kernel reads it.
+fn stands_before<const N: usize>(pc: u64, instruction: [u8; N]) -> bool {
+    let mut found = [0; N];
+    pct_unwind::os::copy(pc.wrapping_sub(N as u64), &mut found) && found == instruction
 }
 
 /// What a signal handler does.
@@ -529,5 +577,50 @@ impl SigInfo {
     #[must_use]
     pub fn perf_data(self) -> u64 {
         self.word_at(24)
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use crate::sys;
+
+    /// A context in which rcx, r11, the flags and pc are these.
+    fn interrupted(rcx: u64, r11: u64, flags: u64, pc: u64) -> ([u64; 120], u64) {
+        let mut words = [0; 120];
+        for (offset, value) in [(152, rcx), (64, r11), (176, flags), (168, pc)] {
+            words[offset / 8] = value;
+        }
+        (words, pc)
+    }
+
+    fn answer((context, pc): ([u64; 120], u64)) -> bool {
+        after_system_call(Regs { pc, context: context.as_ptr().expose_provenance() as u64 }, true)
+    }
+
+    #[test]
+    fn the_end_of_a_system_call_is_known_by_registers_and_code_is_not_read() {
+        assert_eq!(process_id(), std::process::id());
+        // Nobody can read it.
+        let code = sys::map_memory(4096).expect("memory");
+        // SAFETY: a mapping of the test's own, to which nothing refers.
+        unsafe { sys::unmap(code, 4096) };
+        let pc = code.expose_provenance() as u64 + 100;
+        const FLAGS: u64 = 0x246;
+        const STEPPED: u64 = FLAGS | 1 << 8 | 1 << 16;
+        assert!(answer(interrupted(pc, FLAGS, FLAGS, pc)));
+        assert!(answer(interrupted(pc, FLAGS, STEPPED, pc)), "the kernel's own flags");
+        assert!(!answer(interrupted(pc, FLAGS, FLAGS | 1, pc)), "a call by `call rcx`");
+        assert!(!answer(interrupted(pc + 1, FLAGS, FLAGS, pc)));
+        assert!(!after_system_call(Regs { pc, context: 0 }, true));
+    }
+
+    #[test]
+    fn an_instruction_is_found_where_code_may_be_read_and_nowhere_else() {
+        let code = [0x90u8, 0x0f, 0x05, 0x90];
+        let at = code.as_ptr().expose_provenance() as u64;
+        assert!(stands_before(at + 3, [0x0f, 0x05]));
+        assert!(!stands_before(at + 4, [0x0f, 0x05]));
+        assert!(!stands_before(1, [0x0f, 0x05]) && !stands_before(4096, [0x0f, 0x05]));
     }
 }
