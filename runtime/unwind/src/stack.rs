@@ -3,9 +3,9 @@
 //! The thread's stack is located outside the handler and given as [`Extent`]. The extent may be outdated: the kernel
 //! shows adjacent mappings as one (stacks of coroutines, a stack beside other memory), and the program may have
 //! unmapped or protected a part since. So the extent only limits where frames are searched. Its upper part is what the
-//! thread was created with ([`Extent::sure`]); that stays mapped until the thread ends. The page of the stack pointer
-//! is mapped too. Before any other page is read for the first time in a walk, the kernel is asked whether it is
-//! readable (a tenth of a microsecond).
+//! thread was created with ([`Extent::sure`]); that stays readable until the thread ends. So does the page of the stack
+//! pointer, if the reader stands on that stack itself. Before any other page is read for the first time in a walk, the
+//! kernel is asked whether it is readable (a tenth of a microsecond).
 //!
 //! An unknown stack (an alternate stack, a coroutine) is read a page at a time, without a gap. Other memory (a
 //! `jmp_buf` on the heap) is copied by the kernel, which refuses instead of faulting.
@@ -53,9 +53,15 @@ pub struct Extent {
     pub lo: u64,
     /// Address behind the highest.
     pub hi: u64,
-    /// From here to `hi` there is only the stack that the thread was created with, which cannot be unmapped before the
-    /// thread ends. `hi` or more: nothing is known of any part.
+    /// From here to `hi` there is only the stack that the thread was created with, which stays readable until the
+    /// thread ends. `hi` or more: that is known of no part. [`Extent::NOTHING`]: not even of the page of the stack
+    /// pointer.
     pub sure: u64,
+}
+
+impl Extent {
+    /// `sure` where the reader stands on another stack, so that the kernel is asked for each page.
+    pub const NOTHING: u64 = u64::MAX;
 }
 
 /// The memory of this process: a window of readable pages, which follows the walk.
@@ -159,7 +165,9 @@ impl Memory for Live {
             self.floor = page.max(self.known.lo);
             let sure = !self.may_ask || page >= self.known.sure;
             let end = if sure { self.known.hi } else { self.known.hi.min(page + PAGE) };
-            if end - self.floor >= 8 && (stands_here || sure || os::readable(page)) {
+            if end - self.floor >= 8
+                && (stands_here && self.known.sure != Extent::NOTHING || sure || os::readable(page))
+            {
                 self.set_window(self.floor, end);
                 return true;
             }
@@ -278,6 +286,22 @@ mod tests {
         assert_eq!(m.peek(base + 8 * 4096 - 8), Some(0), "the rest is sure");
         assert_eq!(m.read(base + 8 * 4096 - 7), None);
         os::unmap(map, 8 * 4096);
+    }
+
+    #[test]
+    fn from_another_stack_the_page_of_the_stack_pointer_is_asked_for_too() {
+        let map = os::map(4 * 4096).expect("memory");
+        let base = map.expose_provenance() as u64;
+        let known = Extent { lo: base, hi: base + 4 * 4096, sure: Extent::NOTHING };
+        let mut m = live(known);
+        assert!(m.enter(base + 4096 + 8));
+        assert_eq!(m.peek(base + 2 * 4096), None, "nothing is sure");
+        assert_eq!(m.read(base + 2 * 4096), Some(0));
+        assert!(os::protect_none(base + 4096, 4096));
+        let mut m = live(known);
+        assert!(!m.enter(base + 4096 + 8));
+        assert_eq!(m.read(base + 4096 + 8), None);
+        os::unmap(map, 4 * 4096);
     }
 
     #[test]

@@ -87,8 +87,12 @@ impl<'k> Readable<'k> {
         let here = stack_pointer / PAGE;
         let (stack, stack_pages) = if own {
             let sure = probes == 0 || here * PAGE >= stack.sure;
-            let last = if sure { (stack.hi - 1) / PAGE } else { here };
-            ((stack_pointer, stack.hi), (here * PAGE, (last + 1) * PAGE))
+            let end = match (sure, stack.sure) {
+                (true, _) => (stack.hi - 1) / PAGE + 1,
+                (false, Extent::NOTHING) => here,
+                (false, _) => here + 1,
+            };
+            ((stack_pointer, stack.hi), (here * PAGE, end * PAGE))
         } else {
             ((0, 0), (0, 0))
         };
@@ -287,6 +291,23 @@ mod tests {
             assert!(!memory.look_again(mapping + 4 * 4096));
             assert_eq!(memory.probes.get(), 1, "the stack's pages are not of that number");
         }
+    }
+
+    #[test]
+    fn from_another_stack_the_page_of_the_stack_pointer_is_asked_for_too() {
+        let mapping = sys::map_memory(2 * 4096).expect("memory");
+        let at = mapping as u64;
+        let known = known();
+        let stack = Extent { lo: at, hi: at + 2 * 4096, sure: Extent::NOTHING };
+        // SAFETY: nobody changes the mapping while the value lives.
+        let memory = unsafe { Readable::new(stack, at + 64, &known, 1) };
+        assert_eq!((memory.read_word(at + 64), memory.read_word(at + 4096)), (Some(0), Some(0)));
+        // SAFETY: a mapping of the test's own, to which nothing refers.
+        unsafe { sys::unmap(mapping, 4096) };
+        // SAFETY: as above.
+        let memory = unsafe { Readable::new(stack, at + 64, &known, 1) };
+        assert_eq!(memory.read_word(at + 64), None);
+        assert_eq!(memory.read_word(at + 4096), Some(0));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Signal safety: loads and stores; system calls when memory is needed for the first time.
 
+use core::hint::cold_path;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use pct_unwind::Extent;
@@ -32,10 +33,24 @@ pub struct ThreadStack {
 }
 
 impl ThreadStack {
+    /// The thread's stack for a walk in its handler. A handler that stands on an alternate stack proves nothing of the
+    /// thread's own: it may have lost its rights (mprotect, protection keys that a handler does not have).
+    #[inline(always)]
     pub(super) fn extent(&self) -> Extent {
+        let here = 0u8;
+        self.extent_from(core::ptr::from_ref(&here).expose_provenance() as u64)
+    }
+
+    /// The same for a handler that stands at `here`.
+    #[inline(always)]
+    fn extent_from(&self, here: u64) -> Extent {
         // Acquire: the end comes with its start.
         let hi = self.hi.load(Ordering::Acquire);
         let lo = self.lo.load(Ordering::Relaxed);
+        if here < lo || here >= hi {
+            cold_path();
+            return Extent { lo, hi, sure: Extent::NOTHING };
+        }
         let sure = hi.saturating_sub(self.sure.load(Ordering::Relaxed)).max(lo);
         Extent { lo, hi, sure }
     }
@@ -139,18 +154,27 @@ mod tests {
 
     #[test]
     fn an_unknown_stack_is_empty_and_a_known_one_is_sure_of_its_upper_part() {
+        let nothing = Extent { lo: 0, hi: 0, sure: Extent::NOTHING };
         let stack = unknown();
-        assert_eq!(stack.extent(), Extent { lo: 0, hi: 0, sure: 0 });
+        assert_eq!(stack.extent(), nothing);
         stack.lo.store(0x1000, Ordering::Relaxed);
         stack.hi.store(0x9000, Ordering::Relaxed);
-        assert_eq!(stack.extent(), Extent { lo: 0x1000, hi: 0x9000, sure: 0x9000 });
+        let extent = || stack.extent_from(0x1000);
+        assert_eq!(extent(), Extent { lo: 0x1000, hi: 0x9000, sure: 0x9000 });
         stack.sure.store(0x3000, Ordering::Relaxed);
-        assert_eq!(stack.extent().sure, 0x6000);
+        assert_eq!(extent().sure, 0x6000);
         // Never more than there is.
         stack.sure.store(0x10000, Ordering::Relaxed);
-        assert_eq!(stack.extent().sure, 0x1000);
+        assert_eq!(extent().sure, 0x1000);
+        // From another stack, and of one that is gone, nothing is sure.
+        for elsewhere in [0xfff, 0x9000] {
+            assert_eq!(
+                stack.extent_from(elsewhere),
+                Extent { lo: 0x1000, hi: 0x9000, sure: Extent::NOTHING }
+            );
+        }
         stack.forget();
-        assert_eq!(stack.extent(), Extent { lo: 0, hi: 0, sure: 0 });
+        assert_eq!(extent(), nothing);
     }
 
     #[test]
