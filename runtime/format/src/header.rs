@@ -44,6 +44,10 @@ numbered! {
         Filter = 2 "its filter on system calls forbids the return from a signal handler",
         /// The program forbids itself to read the time stamp counter.
         NoCounter = 3 "it forbids itself to read the time stamp counter",
+        /// The program is under the kernel's strict mode of system calls.
+        StrictMode = 4 "it entered seccomp's strict mode",
+        /// The program dispatches its system calls itself.
+        Dispatch = 5 "it turns its system calls into signals (PR_SET_SYSCALL_USER_DISPATCH)",
     }
 }
 

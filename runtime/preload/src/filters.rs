@@ -1,4 +1,5 @@
-//! Filters on system calls: `prctl`, `seccomp`, `seccomp_load`, `syscall`.
+//! Filters on system calls, and other limits that a program sets itself and our handlers would break: `prctl`,
+//! `seccomp`, `seccomp_load`, `syscall`.
 //!
 //! Under a filter our handlers make no system call but their own return. The file is made and blocks are allocated
 //! before. The filter is looked into ([`pct_sampler::sys::filter`]): if it forbids that return, sampling ends before
@@ -9,19 +10,22 @@
 //! privileges first (PR_SET_NO_NEW_PRIVS), so sampling pauses there. What cannot be known: a filter of root's, or of
 //! a program that gives up its privileges by such an instruction too, or that was started without them.
 //!
+//! In the strict mode, under dispatch of system calls by the program, and where reading the counter faults, no handler
+//! of ours can run: sampling ends before. What a program does by an instruction of its own is not seen here either.
+//!
 //! Signal safety: as the functions' own; all of it runs before the host's call.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use pct_format::OffFor;
 use pct_sampler::process::{leaving, life, report, session, threads};
-use pct_sampler::sys::filter::{self, Verdict};
+use pct_sampler::sys::filter;
 
 use crate::host::{Real, real};
 use crate::jump::jump_after;
 #[cfg(all(feature = "waits", target_arch = "x86_64"))]
 use crate::jump::jump_code;
-use crate::process::{before_counter_faults, before_less_rights, own};
+use crate::process::{before_less_rights, own};
 
 /// Sampling is off since the program gave up new privileges ([`before_unseen_filter`]).
 static PAUSED: AtomicBool = AtomicBool::new(false);
@@ -35,22 +39,15 @@ pub(crate) fn starts_would_kill() -> bool {
     NO_STARTS.load(Ordering::Relaxed)
 }
 
-/// Before a filter on system calls. `program` is its `struct sock_fprog`; 0: the strict mode, which lets handlers
-/// return.
+/// Before a filter on system calls. `program` is its `struct sock_fprog`.
 fn before_filter(program: usize) {
     // Under an earlier filter that kills we may not even look. What a child of vfork does is not its parent's, whose
     // memory it has.
     if starts_would_kill() || session::current().is_some() && own().is_none() {
         return;
     }
-    let verdict = match program {
-        0 => Verdict { handlers_return: true, starts_are_safe: false, lets_execute: false },
-        // The kernel will refuse it: programs ask so whether filters are known to it.
-        _ => match filter::of_program(program) {
-            Some(verdict) => verdict,
-            None => return,
-        },
-    };
+    // The kernel will refuse one that cannot be read: programs ask so whether filters are known to it.
+    let Some(verdict) = filter::of_program(program) else { return };
     if !verdict.starts_are_safe {
         NO_STARTS.store(true, Ordering::Relaxed);
         if session::seed().options.follow.exec && verdict.lets_execute {
@@ -70,6 +67,21 @@ fn before_filter(program: usize) {
     } else if life::pause(session, OffFor::Filter) || PAUSED.swap(false, Ordering::Relaxed) {
         report::report(b"the program's filter on system calls forbids the return from a signal handler: sampling ends there");
     }
+}
+
+/// Before the kernel's strict mode: the thread may read, write, return from handlers and end, and on x86-64 reading the
+/// time stamp counter faults in it.
+fn before_strict_mode() {
+    NO_STARTS.store(true, Ordering::Relaxed);
+    PAUSED.store(false, Ordering::Relaxed);
+    life::end_for(own(), OffFor::StrictMode);
+}
+
+/// Before each system call that the program makes outside of a range becomes a signal, as long as a byte of the
+/// program's says so (Wine, emulators). Our calls, the return from handlers among them, come from outside of it.
+fn before_dispatch() {
+    PAUSED.store(false, Ordering::Relaxed);
+    life::end_for(own(), OffFor::Dispatch);
 }
 
 /// Before the program gives up new privileges, as it must before a filter unless it is root's. If the filter comes
@@ -129,6 +141,9 @@ const PR_TSC_SIGSEGV: usize = 2;
 
 const PR_SET_NO_NEW_PRIVS: usize = 38;
 
+const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
+const PR_SYS_DISPATCH_OFF: usize = 0;
+
 extern "C" fn before_prctl(_: usize, option: usize, value: usize, program: usize) -> usize {
     look_at_prctl(option, value, program);
     real(Real::Prctl)
@@ -137,10 +152,11 @@ extern "C" fn before_prctl(_: usize, option: usize, value: usize, program: usize
 fn look_at_prctl(option: usize, value: usize, program: usize) {
     const SECCOMP_MODE_STRICT: usize = 1;
     match option as u32 as usize {
-        PR_SET_SECCOMP if value == SECCOMP_MODE_STRICT => before_filter(0),
+        PR_SET_SECCOMP if value == SECCOMP_MODE_STRICT => before_strict_mode(),
         PR_SET_SECCOMP => before_filter(program.max(1)),
         PR_SET_NO_NEW_PRIVS if value == 1 => before_unseen_filter(),
-        PR_SET_TSC if value == PR_TSC_SIGSEGV => before_counter_faults(),
+        PR_SET_TSC if value == PR_TSC_SIGSEGV => life::end_for(own(), OffFor::NoCounter),
+        PR_SET_SYSCALL_USER_DISPATCH if value != PR_SYS_DISPATCH_OFF => before_dispatch(),
         _ => {}
     }
 }
@@ -173,7 +189,7 @@ pub(crate) unsafe extern "C" fn other_system_call() {
 
 fn look_at_seccomp(operation: usize, program: usize) {
     match operation as u32 {
-        SECCOMP_SET_MODE_STRICT => before_filter(0),
+        SECCOMP_SET_MODE_STRICT => before_strict_mode(),
         SECCOMP_SET_MODE_FILTER => before_filter(program.max(1)),
         _ => {}
     }

@@ -7,9 +7,9 @@
 
 use core::sync::atomic::Ordering;
 
-use pct_format::{OffFor, State};
+use pct_format::State;
 use pct_sampler::process::session::{self, Session};
-use pct_sampler::{process::leaving, process::life, process::report, process::secure};
+use pct_sampler::{process::leaving, process::life, process::secure};
 
 use crate::host::{Real, real};
 use crate::jump::jump_after;
@@ -125,17 +125,6 @@ pub(crate) fn before_less_rights() {
     if let Some(session) = own().filter(|s| s.on.load(Ordering::Relaxed)) {
         let _alone = session::alone();
         secure::secure(session);
-    }
-}
-
-/// Before reading the processor's time stamp counter becomes a fault: from now on our handlers, and the code
-/// that ends the recording, must not read it.
-pub(crate) fn before_counter_faults() {
-    if let Some(session) = own() {
-        life::stop(session, State::Stopped);
-        life::note_off_for(session, Some(OffFor::NoCounter));
-        session.forbid_calls();
-        report::report(b"the program forbids itself to read the time stamp counter: sampling ends there");
     }
 }
 

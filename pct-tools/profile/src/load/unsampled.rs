@@ -156,8 +156,9 @@ impl Facts<'_> {
 /// The row's name where sampling had to end in a process that went on.
 fn name_of_off(why: OffFor) -> &'static str {
     match why {
-        OffFor::UnseenFilter | OffFor::Filter => "sampling off: system call filter",
+        OffFor::UnseenFilter | OffFor::Filter | OffFor::StrictMode => "sampling off: system call filter",
         OffFor::NoCounter => "sampling off: time stamp counter",
+        OffFor::Dispatch => "sampling off: system call dispatch",
     }
 }
 
