@@ -13,6 +13,7 @@ mod live {
     mod continuous;
     mod filters;
     mod hostile;
+    mod itself;
     mod numbers;
     mod programs;
     mod stacks;
