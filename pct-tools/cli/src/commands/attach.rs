@@ -266,7 +266,8 @@ struct Injected {
 fn injected(args: &Args, target: &Target, method: Method, place: &PathPair) -> Result<Injected> {
     let memory = ProcessMemory::open(args.pid, true)?;
     let follow = if args.follow { "" } else { ",follow=none" };
-    let options = format!("hz={},out={}{follow}", args.hz.unwrap_or(INSIDE_HZ), place.targets.display());
+    let options =
+        format!("hz={},out={}{follow}", args.hz.unwrap_or(INSIDE_HZ), place.targets.join("").display());
     let by_blob = || -> Result<Done> {
         let blob = Blob::parse(runlib::LIBRARY).context("the carried libpct.so")?;
         Ok(blob::by_blob(target, &memory, &blob, &options)?)

@@ -339,8 +339,8 @@ fn absolute_out(seed: &mut Seed) -> bool {
             seed.out.push(b"/");
         }
     }
-    let trimmed = given.strip_suffix(b"/").unwrap_or(given);
-    seed.out.push(trimmed);
-    seed.out_is_template = given.contains(&b'%') || given.ends_with(b".pct");
+    let folder = given.strip_suffix(b"/");
+    seed.out.push(folder.unwrap_or(given));
+    seed.out_is_template = folder.is_none() && (given.contains(&b'%') || given.ends_with(b".pct"));
     !seed.out.is_cut()
 }

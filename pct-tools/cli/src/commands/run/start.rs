@@ -55,7 +55,8 @@ pub(super) fn options(args: &Args, folder: &Path, spare: Option<&Spare>) -> OsSt
         all.push(",");
     }
     all.push("out=");
-    all.push(folder);
+    // With a slash behind it: a folder, also if it is called `x.pct`.
+    all.push(folder.join(""));
     all
 }
 
@@ -128,7 +129,7 @@ mod tests {
         let args = args(&["--hz", "100", "--limit", "2M", "--clock", "itimer-real", "--", "true", "--hz"]);
         assert_eq!(args.command, ["true", "--hz"]);
         let pct = options(&args, Path::new("/tmp/x"), None);
-        assert_eq!(pct, "hz=100,clock=itimer-real,limit=2097152,out=/tmp/x");
+        assert_eq!(pct, "hz=100,clock=itimer-real,limit=2097152,out=/tmp/x/");
     }
 
     #[test]
@@ -136,6 +137,6 @@ mod tests {
         let args =
             args(&["--continuous", "--rotate", "1h", "--service", "shop", "--release", "1.2", "--", "true"]);
         let pct = options(&args, Path::new("/tmp/x"), None);
-        assert_eq!(pct, "continuous,rotate=3600000ms,service=shop,version=1.2,out=/tmp/x");
+        assert_eq!(pct, "continuous,rotate=3600000ms,service=shop,version=1.2,out=/tmp/x/");
     }
 }

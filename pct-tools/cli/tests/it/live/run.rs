@@ -99,6 +99,16 @@ fn the_folder_is_named_by_program_and_pid_and_report_finds_it() {
 }
 
 #[test]
+fn a_folder_may_be_called_like_a_file_of_samples() {
+    let d = dir();
+    let output = pct(d.path(), &["run", "-o", "x.pct", "--", "sh", "-c", BUSY]);
+    ended(&output, 0, "sh");
+    assert!(err(&output).contains(" samples at "), "{}", err(&output));
+    let files = std::fs::read_dir(d.path()).expect("there").count();
+    assert_eq!(files, 1, "beside it there is nothing");
+}
+
+#[test]
 fn nothing_is_left_of_a_run_without_samples() {
     let d = dir();
     let output = pct(d.path(), &["run", "--", "/no/such/program"]);
