@@ -10,8 +10,9 @@
 //! privileges first (PR_SET_NO_NEW_PRIVS), so sampling pauses there. What cannot be known: a filter of root's, or of
 //! a program that gives up its privileges by such an instruction too, or that was started without them.
 //!
-//! In the strict mode, under dispatch of system calls by the program, and where reading the counter faults, no handler
-//! of ours can run: sampling ends before. What a program does by an instruction of its own is not seen here either.
+//! Three settings let no handler of ours run: the kernel's strict mode, dispatch of system calls by the program, and a
+//! time stamp counter whose reading is a fault. Sampling ends before one of them is in force. If the program makes such
+//! a setting by a system call instruction of its own, nobody tells us, and our next handler ends the program.
 //!
 //! Signal safety: as the functions' own; all of it runs before the host's call.
 
@@ -73,15 +74,39 @@ fn before_filter(program: usize) {
 /// time stamp counter faults in it.
 fn before_strict_mode() {
     NO_STARTS.store(true, Ordering::Relaxed);
-    PAUSED.store(false, Ordering::Relaxed);
-    life::end_for(own(), OffFor::StrictMode);
+    end_for(OffFor::StrictMode, b"the program enters seccomp's strict mode: sampling ends there");
 }
 
-/// Before each system call that the program makes outside of a range becomes a signal, as long as a byte of the
-/// program's says so (Wine, emulators). Our calls, the return from handlers among them, come from outside of it.
+/// Before the program turns its system calls into signals, all but those from a range of code, while a byte of its
+/// memory says so (Wine and emulators do). Our calls, and the return from handlers, come from outside of that range.
 fn before_dispatch() {
-    PAUSED.store(false, Ordering::Relaxed);
-    life::end_for(own(), OffFor::Dispatch);
+    end_for(
+        OffFor::Dispatch,
+        b"the program turns its system calls into signals (PR_SET_SYSCALL_USER_DISPATCH): sampling ends there",
+    );
+}
+
+/// Before reading the processor's time stamp counter becomes a fault.
+fn before_counter_faults() {
+    let cause = b"the program forbids itself to read the time stamp counter: sampling ends there";
+    end_for(OffFor::NoCounter, cause);
+}
+
+/// Before a setting under which no handler of ours may run: sampling ends for good. Under an earlier filter on system
+/// calls the clocks cannot be stopped any more.
+fn end_for(why: OffFor, cause: &[u8]) {
+    let Some(session) = own() else { return };
+    if PAUSED.swap(false, Ordering::Relaxed) {
+        // A pause would end as soon as a filter is seen. Until then nobody may be told but the file.
+        return life::note_off_for(session, Some(why));
+    }
+    if !session.may_call() {
+        return;
+    }
+    if life::pause(session, why) {
+        report::report(cause);
+    }
+    session.forbid_calls();
 }
 
 /// Before the program gives up new privileges, as it must before a filter unless it is root's. If the filter comes
@@ -155,7 +180,7 @@ fn look_at_prctl(option: usize, value: usize, program: usize) {
         PR_SET_SECCOMP if value == SECCOMP_MODE_STRICT => before_strict_mode(),
         PR_SET_SECCOMP => before_filter(program.max(1)),
         PR_SET_NO_NEW_PRIVS if value == 1 => before_unseen_filter(),
-        PR_SET_TSC if value == PR_TSC_SIGSEGV => life::end_for(own(), OffFor::NoCounter),
+        PR_SET_TSC if value == PR_TSC_SIGSEGV => before_counter_faults(),
         PR_SET_SYSCALL_USER_DISPATCH if value != PR_SYS_DISPATCH_OFF => before_dispatch(),
         _ => {}
     }

@@ -294,21 +294,6 @@ pub fn pause(session: &Session, why: OffFor) -> bool {
     true
 }
 
-/// Sampling ends for good in a process that runs on, `why` being said in the file and in the run's folder. From now on
-/// no handler of ours runs and no system call is made. (Under an earlier filter on system calls the clocks cannot be
-/// stopped any more.)
-pub fn end_for(session: Option<&Session>, why: OffFor) {
-    let Some(session) = session.filter(|session| session.may_call()) else { return };
-    let was_on = pause(session, why);
-    session.forbid_calls();
-    if was_on {
-        let mut cause = Buf::<160>::new();
-        cause.push(why.name().as_bytes());
-        cause.push(b": sampling ends there");
-        report(cause.bytes());
-    }
-}
-
 /// Says in the file why sampling ended although the process goes on, or (`None`) that it goes on too.
 pub fn note_off_for(session: &Session, why: Option<OffFor>) {
     let _alone = alone();
