@@ -41,19 +41,10 @@ pub fn read_when_loaded(
 mod tests {
     use super::*;
     use crate::choose::{Method, Wish, choose};
+    use pct_kit::started::Killed;
     use std::process::{Command, Stdio};
 
     const LONG: Duration = Duration::from_secs(300);
-
-    /// A child that is killed when its test ends.
-    struct Child(std::process::Child);
-
-    impl Drop for Child {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
-        }
-    }
 
     /// `spawn` returns when the kernel has replaced the old program. The new one has not run yet.
     #[test]
@@ -66,7 +57,7 @@ mod tests {
                 // keeps the loader busy for a while
                 sleep.env("LD_DEBUG", "all");
             }
-            let child = Child(sleep.spawn().expect("sleep"));
+            let child = Killed(sleep.spawn().expect("sleep"));
             let pid = i32::try_from(child.0.id()).expect("a process id");
             let first = facts::read(pid).expect("it lives");
             loading += u32::from(first.facts.loading.is_some());

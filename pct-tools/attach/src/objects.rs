@@ -202,10 +202,11 @@ mod live {
     use super::*;
     use crate::facts;
     use crate::unwind::{Shared, StackWalker};
+    use pct_kit::started::Killed;
     use pct_kit::wait::wait_until;
-    use std::process::{Child, Command, Stdio};
+    use std::process::{Command, Stdio};
 
-    struct Sleeper(Child);
+    struct Sleeper(Killed);
 
     impl Sleeper {
         fn new() -> Sleeper {
@@ -214,7 +215,7 @@ mod live {
             wait_until("sleep to sleep", || {
                 facts::read(pid).is_ok_and(|t| t.facts.name == "sleep" && t.facts.state == 'S')
             });
-            Sleeper(child)
+            Sleeper(Killed(child))
         }
 
         fn walker(&self, shared: &Rc<Shared>) -> StackWalker {
@@ -224,13 +225,6 @@ mod live {
             let mut walker = StackWalker::new(64, Rc::clone(shared));
             walker.learn(&maps.0, &memory);
             walker
-        }
-    }
-
-    impl Drop for Sleeper {
-        fn drop(&mut self) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
         }
     }
 

@@ -3,7 +3,35 @@
 use crate::wait::wait_until;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
+use std::process::Child;
+
+/// A child that is killed when its test ends, unless it has ended before.
+#[derive(Debug)]
+pub struct Killed(pub Child);
+
+impl Deref for Killed {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Killed {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// The living processes whose command line or environment names this folder, or that are in this process group.
 fn living(folder: &Path, group: Option<u32>) -> Vec<i32> {

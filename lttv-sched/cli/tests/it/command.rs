@@ -88,7 +88,7 @@ mod live {
     use std::process::{Command, Stdio};
 
     use super::*;
-    use crate::support::Started;
+    use crate::support::started;
 
     #[test]
     fn a_reader_that_has_enough_is_no_failure() {
@@ -98,7 +98,7 @@ mod live {
         let bin = env!("CARGO_BIN_EXE_lttv");
         let mut command = Command::new(bin);
         command.args(["events", tmp.path().to_str().unwrap()]).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = Started::new(&mut command);
+        let mut child = started(&mut command);
         drop(child.0.stdout.take());
         let mut said = String::new();
         child.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();

@@ -100,7 +100,7 @@ mod live {
     use std::process::{Child, Command, Stdio};
 
     use super::*;
-    use crate::support::Started;
+    use crate::support::started;
 
     /// Writes the recording of a running process after this many samples, in place of the one before.
     fn recorded(log: &Path, of: &Child, samples: u64) {
@@ -130,7 +130,7 @@ mod live {
         let tmp = tempfile::tempdir().unwrap();
         let log = tmp.path().join("run.pct");
         // A process that lives until its input ends.
-        let mut process = Started::new(Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()));
+        let mut process = started(Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()));
         recorded(&log, &process.0, 3);
         let mut command = Command::new(env!("CARGO_BIN_EXE_lttv"));
         command
@@ -145,7 +145,7 @@ mod live {
             ])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut lttv = Started::new(&mut command);
+        let mut lttv = started(&mut command);
         let mut lines = BufReader::new(lttv.0.stdout.take().unwrap()).lines();
         let mut next = || lines.next().map(Result::unwrap);
         let sample = |n: u64| Some(format!("{} sample", 1_000_000_000 + n * 1_000_000));

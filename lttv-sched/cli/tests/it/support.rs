@@ -1,29 +1,16 @@
 //! Runs the command, and makes traces that several tests need.
 
 use std::path::Path;
-use std::process::{Child, Output};
+use std::process::{Command, Output};
 
+use pct_kit::started::Killed;
 use serde_json::Value;
-use std::process::Command;
 
 use crate::common::{Written, put, written};
 
-/// A process that ends with its test, whatever becomes of that.
-pub(crate) struct Started(pub(crate) Child);
-
-impl Started {
-    pub(crate) fn new(command: &mut std::process::Command) -> Started {
-        // No test reads or writes the cache of the user who runs it.
-        Started(command.env("XDG_CACHE_HOME", "").env("HOME", "").spawn().unwrap())
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// A process that ends with its test. No test reads or writes the cache of the user who runs it.
+pub(crate) fn started(command: &mut Command) -> Killed {
+    Killed(command.env("XDG_CACHE_HOME", "").env("HOME", "").spawn().unwrap())
 }
 
 pub(crate) fn lttv(args: &[&str]) -> Output {

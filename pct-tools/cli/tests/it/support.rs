@@ -12,16 +12,6 @@ pub(crate) fn pct(dir: &Path, words: &[&str]) -> Output {
     Command::new(PCT).args(words).current_dir(dir).env("HOME", dir).output().expect("pct starts")
 }
 
-/// A child that is killed when the test ends early.
-pub(crate) struct Running(pub(crate) Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// The address that a server prints as its first line. Its stdout is a pipe.
 pub(crate) fn first_line(server: &mut Child) -> String {
     let mut url = String::new();

@@ -55,16 +55,6 @@ pub(crate) fn text(memory: &Other, text: code::Text) -> String {
         .collect()
 }
 
-/// Ended with the test, whatever becomes of it.
-pub(crate) struct Ended(pub(crate) std::process::Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// The interpreters that are installed here and whose frames can be read; of them those whose path holds what
 /// `PCT_TEST_PYTHONS` says.
 pub(crate) fn pythons() -> Vec<PathBuf> {

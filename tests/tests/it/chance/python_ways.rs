@@ -3,11 +3,12 @@
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use pct_format::record::LostCode;
 use pct_kit::harm::ended_with;
 use pct_kit::noise::{Rare, draw_on};
+use pct_kit::started::Killed;
 use pct_kit::wait::wait_until;
 use pct_tests::pct::{binary, library, run};
 use pct_tests::python::{Counts, StackFrame, files, stacks};
@@ -47,7 +48,7 @@ fn script() -> String {
 }
 
 /// The program, which has begun its work.
-struct Woven(Child);
+struct Woven(Killed);
 
 impl Woven {
     fn start(python: &Path, seconds: &str, preloaded: Option<&Path>) -> Woven {
@@ -56,7 +57,7 @@ impl Woven {
         if let Some(library) = preloaded {
             command.env("LD_PRELOAD", library);
         }
-        let woven = Woven(command.spawn().expect("python"));
+        let woven = Woven(Killed(command.spawn().expect("python")));
         let status = format!("/proc/{}/status", woven.0.id());
         // It works in three threads.
         wait_until("three threads", || {
@@ -71,13 +72,6 @@ impl Woven {
         self.0.stdout.take().expect("its output").read_to_string(&mut said).expect("text");
         ended_with(self.0.wait().expect("its end"), 0, &said);
         said
-    }
-}
-
-impl Drop for Woven {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

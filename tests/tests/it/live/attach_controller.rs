@@ -1,21 +1,12 @@
 //! What becomes of a recording whose controller is killed while the program lives on, or has too few descriptors.
 
+use pct_kit::started::Killed;
 use pct_tests::pct::binary;
 use pct_tests::tool_or_skip;
 use pct_tests::victims::victim;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-
-/// Killed when it goes out of scope.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use std::process::{Command, Stdio};
 
 fn report(out: &Path) -> String {
     let report = Command::new(binary()).arg("report").arg(out).output().expect("pct can be run");

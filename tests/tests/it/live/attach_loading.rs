@@ -1,40 +1,28 @@
 //! `pct attach` to a program that is still being loaded: pct waits for the loader's end, so that the method
 //! is the same as a moment later.
 
+use pct_kit::started::Killed;
 use pct_tests::pct::binary;
 use pct_tests::tool_or_skip;
 use pct_tests::victims::victim;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// A program that is killed at the end.
-struct Target(Child);
+struct Target(Killed);
 
 impl Target {
     /// Returns when the kernel has given up the old program; of the new one nothing has run yet.
     fn start(command: &mut Command) -> Target {
-        Target(
-            command
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("it starts"),
-        )
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Target(Killed(command.spawn().expect("it starts")))
     }
 
     fn attach(&self, folder: &Path) -> Command {
         let mut command = Command::new(binary());
         command.args(["attach", "-o"]).arg(folder).arg(self.0.id().to_string());
         command
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -3,10 +3,11 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use pct_format::record::{InterpreterState, LostCode};
 use pct_format::{File, Index};
+use pct_kit::started::Killed;
 use pct_tests::pct::{archive, binary, run};
 use pct_tests::python::{StackFrame, files, functions, stacks};
 use pct_tests::pythons::pythons;
@@ -180,16 +181,6 @@ fn a_program_that_links_the_sampler_shows_its_python() {
     }
 }
 
-/// Ended with the test, whatever becomes of it.
-struct Host(Child);
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_program_that_links_the_sampler_is_attached_to_and_shows_its_python() {
     let host = linked_host();
@@ -203,7 +194,7 @@ fn a_program_that_links_the_sampler_is_attached_to_and_shows_its_python() {
         let file = Path::new(&library.folder).join(format!("lib{}.so", library.name));
         let mut command = Command::new(&host);
         command.args([&file, Path::new(&library.home), &script]).stdout(Stdio::piped());
-        let mut host = Host(command.spawn().expect("it runs"));
+        let mut host = Killed(command.spawn().expect("it runs"));
         let mut line = String::new();
         BufReader::new(host.0.stdout.take().expect("its output")).read_line(&mut line).expect("text");
         assert_eq!(line, "ready\n", "{}", python.display());

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use pct_format::record::LostCode;
+use pct_kit::started::Killed;
 use pct_tests::pct::{binary, run};
 use pct_tests::python::{StackFrame, files, functions, stacks};
 use pct_tests::pythons::{package, pythons};
@@ -254,16 +255,6 @@ if __name__ == '__main__':
     runs("pytest_calls_tests_and_fixtures", Some("pytest"), text, &calls, &["spin", "test_numbers", "thing"]);
 }
 
-/// Ended with the test, whatever becomes of it.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_server_of_gunicorn_shows_its_requests() {
     let test = "a_server_of_gunicorn_shows_its_requests";
@@ -293,7 +284,7 @@ def application(environment, start):
         pct.args(["-m", "gunicorn", "-w", "2", "-k", "gthread", "--threads", "2", "--bind"]);
         pct.arg(format!("unix:{}", socket.display())).arg("served:application");
         pct.env("PYTHONPATH", package).current_dir(keep.path()).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut server = Server(pct.spawn().expect("pct"));
+        let mut server = Killed(pct.spawn().expect("pct"));
         let mut master = String::new();
         for _ in 0..60 {
             let mut answer = String::new();

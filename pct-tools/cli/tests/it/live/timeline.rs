@@ -1,8 +1,9 @@
 //! `pct view --timeline`: a range has the numbers that `pct report` gives for the same window.
 
-use crate::support::{PCT, Running, first_line, host_and_path};
+use crate::support::{PCT, first_line, host_and_path};
 use pct_format::builder::Builder;
 use pct_format::record::Frame;
+use pct_kit::started::Killed;
 use pct_kit::wait::wait_for;
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
@@ -43,7 +44,7 @@ fn recording_of(samples: u64) -> Option<Vec<u8>> {
 }
 
 struct Serving {
-    _child: Running,
+    _child: Killed,
     url: String,
 }
 
@@ -63,7 +64,7 @@ impl Serving {
             .spawn()
             .expect("starts");
         let url = first_line(&mut child);
-        Serving { _child: Running(child), url }
+        Serving { _child: Killed(child), url }
     }
 
     /// What the server answers below its secret.

@@ -1,6 +1,7 @@
 //! `pct view` as a server: what strangers on the machine can do to it, and what they can learn.
 
-use crate::support::{PCT, Running, first_line, host_and_path};
+use crate::support::{PCT, first_line, host_and_path};
+use pct_kit::started::Killed;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
@@ -34,7 +35,7 @@ fn a_flood_of_connections_and_endless_bodies_leave_a_server_that_answers() {
         .spawn()
         .expect("starts");
     let url = first_line(&mut child);
-    let mut server = Running(child);
+    let mut server = Killed(child);
     let (host, _) = host_and_path(&url);
     // Fewer descriptors than connections that it would allow: it runs out of them first.
     let flood: Vec<TcpStream> = (0..300)
@@ -86,7 +87,7 @@ fn no_command_line_holds_the_secret_address() {
         pct_kit::skip("script(1) is not installed");
         return;
     };
-    let mut running = Running(child);
+    let mut running = Killed(child);
     let told = told(&pipe);
     let (argument, page) = told.split_once('\n').expect("a command line and a file");
     assert!(Path::new(argument).starts_with(at), "{argument}");

@@ -18,7 +18,8 @@ use pct_kit::wait::wait_until;
 use pct_languages::ThreadMemory;
 use pct_languages::cpython::{Interpreter, Layout, PythonFrame, Standing, code, walk};
 
-use crate::other::{self, Ended, Other};
+use crate::other::{self, Other};
+use pct_kit::started::Killed;
 
 /// Single steps of each version; `PCT_TEST_STEPS` for another number.
 fn steps() -> u64 {
@@ -128,8 +129,8 @@ fn place(interpreter: &Interpreter, pc: u64) -> String {
 }
 
 /// Starts the program, and holds it where its endless loop begins.
-fn held(python: &Path, script: &str) -> (Ended, Pid) {
-    let mut child = Ended(Command::new(python).arg(script).stdout(Stdio::piped()).spawn().expect("python"));
+fn held(python: &Path, script: &str) -> (Killed, Pid) {
+    let mut child = Killed(Command::new(python).arg(script).stdout(Stdio::piped()).spawn().expect("python"));
     let pid = Pid::from_raw(i32::try_from(child.0.id()).expect("a pid"));
     let mut line = String::new();
     BufReader::new(child.0.stdout.take().expect("its output")).read_line(&mut line).expect("text");

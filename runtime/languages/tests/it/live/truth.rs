@@ -12,7 +12,8 @@ use pct_elf::Memory as _;
 use pct_kit::wait::wait_until;
 use pct_languages::cpython::{Interpreter, PythonFrame, Standing, ThreadData, code, lines, walk};
 
-use crate::other::{self, Ended, Other, find, text};
+use crate::other::{self, Other, find, text};
+use pct_kit::started::Killed;
 
 /// The frames of a stopped thread as `truth.py` prints them.
 fn seen(memory: &Other, interpreter: &Interpreter, data: &ThreadData, thread: Pid) -> Vec<serde_json::Value> {
@@ -43,7 +44,7 @@ fn seen(memory: &Other, interpreter: &Interpreter, data: &ThreadData, thread: Pi
 
 fn check(python: &PathBuf) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/truth.py");
-    let mut child = Ended(Command::new(python).arg(script).stdout(Stdio::piped()).spawn().expect("python"));
+    let mut child = Killed(Command::new(python).arg(script).stdout(Stdio::piped()).spawn().expect("python"));
     let pid = Pid::from_raw(i32::try_from(child.0.id()).expect("a pid"));
     let memory = Other(pid);
     let mut said = BufReader::new(child.0.stdout.take().expect("its output")).lines();
