@@ -43,7 +43,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header. `None`: it is none.
+    /// Reads the header. `None`: these bytes are no header of version 1.
     pub fn parse(hdr: &Section<'_>) -> Option<Header> {
         let mut c = hdr.cursor(0);
         if c.u8()? != 1 {

@@ -266,6 +266,7 @@ struct Injected {
 fn injected(args: &Args, target: &Target, method: Method, place: &PathPair) -> Result<Injected> {
     let memory = ProcessMemory::open(args.pid, true)?;
     let follow = if args.follow { "" } else { ",follow=none" };
+    // With a slash behind it: a folder, also if it is called `x.pct`.
     let options =
         format!("hz={},out={}{follow}", args.hz.unwrap_or(INSIDE_HZ), place.targets.join("").display());
     let by_blob = || -> Result<Done> {

@@ -67,7 +67,7 @@ pub struct Java {
     pub(super) current: AtomicPtr<FoundJvm>,
     /// Its layout, as soon as it was read.
     pub(super) layout: AtomicPtr<Layout>,
-    /// Where its object is mapped, 0 = there is none.
+    /// Where its object is mapped, 0 = no object of it was found.
     pub(super) base: AtomicU64,
     /// The [`InterpreterState`] that the file has of it, 0 = none yet.
     pub(super) said: AtomicU32,

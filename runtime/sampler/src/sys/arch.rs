@@ -35,8 +35,8 @@ mod imp {
     #[inline(always)]
     #[must_use]
     pub fn counter() -> u64 {
-        // SAFETY: rdtsc has no memory effect. Before the C library's way to make it a fault is gone through, sampling
-        // ends (the preload shell does that).
+        // SAFETY: rdtsc touches no memory. When a program makes reading the counter a fault through the C library, the
+        // preload shell has ended sampling before.
         unsafe { core::arch::x86_64::_rdtsc() | 1 }
     }
 
@@ -243,11 +243,11 @@ mod imp {
 
     /// The instruction that makes a system call.
     const CALL: [u8; 2] = [0x0f, 0x05];
-    /// Flags that the kernel changes behind the thread's back: single steps (TF), and their resumption (RF).
+    /// Flags that the kernel may change while the thread is in a call: single steps (TF) and going on after one (RF).
     const NOT_THE_THREADS: u64 = 1 << 8 | 1 << 16;
 
-    /// Whether system calls here leave registers as they were, so that those do not tell of one: not so on the
-    /// processors that enter the kernel by `syscall` alone, so with FRED and in some sandboxes.
+    /// Whether rcx and r11 are the same after a system call as before, so that they do not tell of one. That is so
+    /// where the kernel is entered by FRED events (a feature of newer processors), and in some sandboxes.
     static KEEPS_REGISTERS: AtomicBool = AtomicBool::new(false);
 
     /// The process's id. Finds out on the way what system calls leave in registers.

@@ -5,7 +5,7 @@ use super::{Result, call, check, getpid, gettid, nr};
 /// A set of signals: bit n-1 is signal n.
 pub type SignalSet = u64;
 
-/// The set of one signal; empty for numbers that are none.
+/// The set of one signal; empty for a number that no signal has.
 #[must_use]
 pub const fn signal_bit(signal: i32) -> SignalSet {
     if signal >= 1 && signal <= 64 { 1 << (signal - 1) } else { 0 }

@@ -11,7 +11,7 @@ use pct_format::record::{Wait, WaitKind};
 
 use crate::record::log::MAX_RINGS;
 
-/// One thread's wait. `began` is 0 where there is none; it is stored last and taken by a swap.
+/// One thread's wait. `began` is 0 while the thread does not wait; it is stored last and taken by a swap.
 #[derive(Debug)]
 #[repr(C)]
 struct Slot {

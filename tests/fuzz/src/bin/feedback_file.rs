@@ -8,7 +8,7 @@ fuzz_target!(|octets: &[u8]| {
     let text = String::from_utf8_lossy(octets);
     let Ok(feedback) = file::parse(&text, None) else { return };
     let _ = report::report(&feedback);
-    // What was read is written so that it is read the same, but for numbers that are none.
+    // What was read is written so that it is read the same, except for infinity and NaN.
     let written = file::to_text(&feedback);
     if !written.contains("inf") && !written.contains("NaN") {
         let again = file::parse(&written, None).expect("what was written is read");

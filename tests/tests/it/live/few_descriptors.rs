@@ -88,7 +88,7 @@ fn attach_samples_a_program_without_descriptors_through_its_own_memory() {
     assert!(seconds_in(&report(&out, &["--by", "function"]), "late") > 0.1, "{told}");
 }
 
-/// What was due in a thread before there was a file waits for the thread's next sample. There is none here.
+/// What was due in a thread before there was a file waits for its next sample. Here it has no more samples.
 #[test]
 fn what_was_due_in_a_thread_before_the_file_was_made_is_recorded_at_its_end() {
     let victim = victim("latefile.c");

@@ -44,7 +44,7 @@ fn a_recording_that_was_lost_while_off_is_followed_by_another() {
         ended_with(r.output.status, 5, &r.stderr());
         let recordings = std::fs::read_dir(&r.dir).expect("the run's folder").flatten();
         let recordings = recordings.filter(|e| e.path().extension().is_some_and(|e| e == "pct"));
-        // One that was cut to nothing is none any more, and a report over it ends with 1.
+        // A file that was cut to nothing is no recording any more: a report over it ends with status 1.
         let rows = recordings.filter(|e| e.metadata().is_ok_and(|meta| meta.len() > 0));
         let rows = rows.flat_map(|e| report(&e.path(), &[])).collect::<Vec<_>>();
         let (seen, spent) = (seconds_in(&rows, "on_again"), counted(&r, "on_again"));
