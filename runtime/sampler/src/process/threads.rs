@@ -13,17 +13,17 @@ use crate::process::session::{self, House, Session};
 use crate::process::{previous, tasks};
 use crate::record::log::Log;
 use crate::record::rings::Ring;
-use crate::record::time;
 use crate::signal::clock::by_timer::{SYSTEM_NS_UNKNOWN, go_by_timer};
 use crate::signal::clock::{self, itimer, perf, period, thread_timer};
+use crate::signal::sample::record_put_off;
 use crate::signal::stores_may_fault::StoresMayFault;
 use crate::signal::{masks, numbers};
 use crate::sys::text::parse_number;
 use crate::sys::{self, Errno, SignalSet};
 use pct_format::head::kind;
 use pct_format::layout::{Wanted, header as at};
-use pct_format::record::{self, Encoder, Frame};
-use pct_format::{Clock, CutCause, LossCause, StackMode};
+use pct_format::record::Encoder;
+use pct_format::{Clock, LossCause};
 
 /// Arms the calling thread as the first of the process: here it shows whether the clock works. In a handler
 /// all signals are blocked, which says nothing about the host: there the thread is armed as any other.
@@ -91,10 +91,14 @@ pub(crate) fn unaccounted(ring: &Ring, cpu: u64) -> u64 {
     used.saturating_sub(ring.accounted_ns.load(Ordering::Relaxed))
 }
 
-/// Entire periods of `ns` go to the thread's next sample.
+/// Entire periods of `ns` go to the thread's next sample: where they were used is not known.
 fn owe(session: &Session, ring: &Ring, ns: u64) {
     let period = session.settings.period_ns.load(Ordering::Relaxed);
     let periods = ns.checked_div(period).unwrap_or(0);
+    if periods == 0 {
+        return;
+    }
+    ring.carried_pc.store(0, Ordering::Relaxed);
     ring.carry.fetch_add(periods, Ordering::Relaxed);
     ring.accounted_ns.fetch_add(periods * period, Ordering::Relaxed);
 }
@@ -420,15 +424,7 @@ fn record_carried(session: &Session, ring: &Ring) {
     if pc == 0 || session.counts() || !session.log.is_open() || ring.slot.is_busy() {
         return session.log.lose(LossCause::TooEarly, weight, weight);
     }
-    let now = time::now();
-    if session.settings.stack.load(Ordering::Relaxed) == StackMode::None as u32 {
-        let sample = record::long_sample(now, pc, weight, false, 0);
-        ring.push(&session.log, &session.rings, session.may_call(), 1, weight, &sample, &[]);
-    } else {
-        let sample = record::sample_with_frames(now, pc, weight, false, 1);
-        let cut = [Frame::Cut(CutCause::NotRead).encode()];
-        ring.push(&session.log, &session.rings, session.may_call(), 1, weight, &sample, &cut);
-    }
+    record_put_off(session, ring, pc, weight);
 }
 
 /// Sampling ends: what expired in threads before there was a file and is in no sample yet is recorded, or counted as

@@ -35,7 +35,7 @@ use crate::record::time;
 use crate::signal::clock::kernel_records::{Expiry, Fresh, Records};
 use crate::signal::clock::{self, perf, period};
 use crate::signal::expiry::set_period;
-use crate::signal::sample::{MOST_OWN_FRAMES, before_first, mapped_over, not_entered, sample_apart};
+use crate::signal::sample::{MOST_OWN_FRAMES, before_first, carried, mapped_over, not_entered, sample_apart};
 use crate::sys::arch::{self, Regs};
 use pct_format::layout::header as at;
 use pct_format::record::{Boundary, Entry, Frame};
@@ -182,7 +182,7 @@ fn record_all(
     let interrupted = (regs, callers::stack_pointer(regs));
     for (number, place) in fresh.oldest_first().enumerate() {
         let weight = match number {
-            0 => first_weight + ring.carry.swap(0, Ordering::Relaxed),
+            0 => first_weight + carried(session, ring),
             _ => period::weight(ring, share),
         };
         // What was written over meanwhile comes out as time that no sample accounted for, as the others that were.

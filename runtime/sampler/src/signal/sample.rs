@@ -13,7 +13,7 @@ use crate::record::rings::{NotEntered, Ring};
 use crate::record::time;
 use crate::sys::arch::Regs;
 use pct_format::layout::header as at;
-use pct_format::{CutCause, LossCause, record};
+use pct_format::{CutCause, LossCause, StackMode, record};
 
 /// Frames that a sample itself may carry: a quarter of a segment. Of a deeper stack the innermost are kept.
 pub(super) const MOST_OWN_FRAMES: usize = 2048;
@@ -33,13 +33,6 @@ pub(super) fn sample(session: &Session, ring: &Ring, regs: Regs, weight: u64, sy
         ring.put_off(regs.pc, weight);
         return;
     }
-    let mut carried = ring.carry.load(Ordering::Relaxed);
-    if carried != 0 {
-        cold_path();
-        // Who ends the recording takes it too, and only one may have it.
-        carried = ring.carry.swap(0, Ordering::Relaxed);
-    }
-    let weight = weight + carried;
     let counts = session.counts();
     if !counts && !ring.has_segment() {
         before_first(session);
@@ -49,20 +42,62 @@ pub(super) fn sample(session: &Session, ring: &Ring, regs: Regs, weight: u64, sy
         not_entered(session, ring, regs, weight, why);
         return;
     }
-    if counts {
-        cold_path();
-        count(session, regs.pc, weight, system);
-    } else if !ring.is_in_the_file(&session.log) {
+    if !counts && !ring.is_in_the_file(&session.log) {
         cold_path();
         ring.exit();
         mapped_over(session, ring, regs, weight);
         return;
+    }
+    let mut weight = weight;
+    if ring.carry.load(Ordering::Relaxed) != 0 {
+        cold_path();
+        weight += carried(session, ring);
+    }
+    if counts {
+        cold_path();
+        count(session, regs.pc, weight, system);
     } else if callers::wanted(session, regs) {
         with_stack(session, ring, regs, weight, system);
     } else {
         record_sample(session, ring, (time::now(), regs.pc, weight, system), 0);
     }
     ring.exit();
+}
+
+/// Periods that a sample stands for beside its own: what expired so shortly before was spent about here.
+const MOST_CARRIED: u64 = 4;
+
+/// What expired in the thread before it could be recorded, and goes to its present sample. More than a few periods are
+/// recorded where the last of them expired: by now the thread may do something else, or nothing. The caller holds the
+/// busy flag.
+#[cold]
+#[inline(never)]
+pub(super) fn carried(session: &Session, ring: &Ring) -> u64 {
+    // Who ends the recording takes it too, and only one may have it.
+    let weight = ring.carry.swap(0, Ordering::Relaxed);
+    let pc = ring.carried_pc.load(Ordering::Relaxed);
+    if weight <= MOST_CARRIED || pc == 0 {
+        return weight;
+    }
+    if session.counts() {
+        count(session, pc, weight, false);
+    } else {
+        record_put_off(session, ring, pc, weight);
+    }
+    0
+}
+
+/// The record of expiries that had no file: the place of the last one, and no callers.
+pub(crate) fn record_put_off(session: &Session, ring: &Ring, pc: u64, weight: u64) {
+    let now = time::now();
+    if session.settings.stack.load(Ordering::Relaxed) == StackMode::None as u32 {
+        let sample = record::long_sample(now, pc, weight, false, 0);
+        ring.push(&session.log, &session.rings, session.may_call(), 1, weight, &sample, &[]);
+    } else {
+        let sample = record::sample_with_frames(now, pc, weight, false, 1);
+        let cut = [record::Frame::Cut(CutCause::NotRead).encode()];
+        ring.push(&session.log, &session.rings, session.may_call(), 1, weight, &sample, &cut);
+    }
 }
 
 /// A sample that cannot be written. In a session that ended, the next one's sample of this thread stands for it
