@@ -65,19 +65,18 @@ pub struct Target {
     pub images: Vec<(PathBuf, Image)>,
 }
 
-/// The real-time signals that the sampler tries for its clock: 40 to 61.
-const CLOCK_SIGNALS: u64 = ((1 << 22) - 1) << 39;
+/// The signals that the sampler tries for its tick: SIGURG, and the real-time signals 40 to 61.
+const CLOCK_SIGNALS: u64 = ((1 << 22) - 1) << 39 | 1 << (libc::SIGURG - 1);
 
-/// Whether running threads that block the signal of the sampler's clock (SIGSTKFLT) used at least a quarter of the
+/// Whether running threads that block the signal of the sampler's clock (SIGURG) used at least a quarter of the
 /// CPU time of all living threads. (Many programs have a thread that blocks all signals and waits for them; it uses
 /// next to no CPU time.) libc too blocks all signals for a moment, for example when it makes a process. So all of
-/// several readings must agree. Of very many threads only the first are read. several times. Of very many threads the
-/// first are looked at.
+/// several readings must agree. Of very many threads only the first are read.
 fn working_threads_block(process: &Process) -> bool {
     const MOST_THREADS: usize = 1024;
     const LOOKS: u32 = 6;
     const APART: std::time::Duration = std::time::Duration::from_millis(2);
-    let signal = 1u64 << (libc::SIGSTKFLT - 1);
+    let signal = 1u64 << (libc::SIGURG - 1);
     (0..LOOKS).all(|look| {
         if look > 0 {
             std::thread::sleep(APART);

@@ -174,7 +174,7 @@ fn warm_up() {
     let end = milliseconds() + 800;
     while milliseconds() < end {
         for _ in 0..100 {
-            send(libc::SIGSTKFLT);
+            send(libc::SIGURG);
         }
     }
 }
@@ -203,7 +203,7 @@ fn time_signals() -> (f64, f64) {
     warm_up();
     let mut difference = Vec::new();
     for _ in 0..50_000 {
-        let (before, ours, after) = (time(EMPTY), time(libc::SIGSTKFLT), time(EMPTY));
+        let (before, ours, after) = (time(EMPTY), time(libc::SIGURG), time(EMPTY));
         difference.push(ours - (before + after) / 2.0);
     }
     difference.sort_by(f64::total_cmp);
@@ -335,7 +335,7 @@ fn spin(steps: u64) {
 
 /// A perf event as the sampler's clock opens it, that signals to a handler that does nothing.
 fn empty_clock(hz: u64, sigtrap: bool) {
-    let signal = if sigtrap { libc::SIGTRAP } else { libc::SIGSTKFLT };
+    let signal = if sigtrap { libc::SIGTRAP } else { libc::SIGURG };
     const EXCLUDE_KERNEL_AND_HV: u64 = 3 << 5;
     let mut attr = [0u64; 16];
     attr[0] = 128 << 32 | 1; // size, PERF_TYPE_SOFTWARE

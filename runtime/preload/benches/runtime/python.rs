@@ -182,7 +182,7 @@ extern "C" fn bottom() {
                 libc::raise(libc::SIGSTOP);
             }
         }
-        send(libc::SIGSTKFLT);
+        send(libc::SIGURG);
     }
     // SAFETY: it ends.
     unsafe { libc::_exit(0) }

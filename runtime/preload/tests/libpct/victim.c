@@ -192,12 +192,13 @@ int main(int argc, char **argv) {
             }
         spin(0.2);
         if (hits) return 3; // a signal of ours came to the host
-        raise(SIGSTKFLT);
+        raise(SIGURG);
         raise(SIGUSR1);
         kill(getpid(), 61);
         if (hits != 3) return 4; // one of the host's did not
     } else if (!strcmp(mode, "die")) {
         spin(0.1);
+        raise(SIGURG); // ignored by default
         raise(SIGSTKFLT);
         return 1;
     } else if (!strcmp(mode, "prof")) {
@@ -226,7 +227,7 @@ int main(int argc, char **argv) {
         pthread_t t;
         sigset_t all, old;
         sigemptyset(&all);
-        sigaddset(&all, SIGSTKFLT);
+        sigaddset(&all, SIGURG);
         sigaddset(&all, SIGTRAP);
         for (int s = SIGRTMIN; s <= SIGRTMAX; s++) sigaddset(&all, s);
         pthread_sigmask(SIG_BLOCK, &all, &old);
@@ -242,12 +243,12 @@ int main(int argc, char **argv) {
         sigset_t all, old, now;
         struct sigaction a = {0};
         a.sa_handler = hit;
-        sigaction(SIGSTKFLT, &a, NULL);
+        sigaction(SIGURG, &a, NULL);
         sigaction(61, &a, NULL);
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &old);
         pthread_sigmask(SIG_BLOCK, NULL, &now);
-        if (sigismember(&now, SIGSTKFLT) != 1 || sigismember(&now, 61) != 1 || sigismember(&old, 61)) return 2;
+        if (sigismember(&now, SIGURG) != 1 || sigismember(&now, 61) != 1 || sigismember(&old, 61)) return 2;
         if (pthread_create(&t[0], NULL, worker, &seconds)) return 1;
         if (pthread_create(&t[1], NULL, blocking_worker, &seconds)) return 1;
         spin(0.2);
@@ -256,7 +257,7 @@ int main(int argc, char **argv) {
             pthread_join(t[1], NULL);
             return hits;
         }
-        raise(SIGSTKFLT);
+        raise(SIGURG);
         kill(getpid(), 61);
         spin(0.05);
         if (hits) return 3; // they did not wait
@@ -271,7 +272,7 @@ int main(int argc, char **argv) {
         pthread_sigmask(SIG_UNBLOCK, &all, NULL);
         if (hits != 1) return 6; // the one that nobody waited for
         sigprocmask(SIG_SETMASK, &old, &now);
-        if (sigismember(&now, SIGSTKFLT) || sigismember(&now, 61)) return 7;
+        if (sigismember(&now, SIGURG) || sigismember(&now, 61)) return 7;
     } else if (!strcmp(mode, "raw-fork")) {
         pid_t p = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
         if (p == 0) {

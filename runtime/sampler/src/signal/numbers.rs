@@ -11,17 +11,20 @@ use crate::process::session::{self, Quiet, Refused, Session};
 use crate::process::watch;
 use crate::signal::clock::itimer;
 use crate::sys::arch::{SI_TIMER, SigInfo};
-use crate::sys::{self, SIG_DFL, SIG_IGN, SIGTRAP, SigAction, SignalSet, arch, signal_bit};
+use crate::sys::{self, SIG_DFL, SIG_IGN, SIGTRAP, SIGURG, SigAction, SignalSet, arch, signal_bit};
 use pct_format::Clock;
 
-/// Standard signals tried for the perf clock. Nobody uses the first; few use the others without a handler.
-/// (Not one that is ignored by default: it would wake threads that sleep.) A standard signal cannot overflow
-/// a queue.
-const CLOCK_SIGNALS: [i32; 4] = [16, 30, 27, 26];
-/// SIGPROF and SIGVTALRM: gdb and lldb pass them to the program without a stop. While a debugger is there they serve
-/// the clock and the tick.
-const PASSED_BY_DEBUGGERS: [i32; 2] = [27, 26];
-/// Real-time signals tried for the tick, from the top down: programs count from the bottom.
+/// Standard signals tried for the perf clock. (A standard signal cannot overflow a queue.) The first is ignored by
+/// default: if the program sets it to its default action by a system call that we do not see, samples are lost and
+/// nobody dies. Go chose it for its own clock for the same reasons. Of the others that are ignored by default SIGCONT
+/// takes pending stops away, and SIGCHLD and SIGWINCH come from others all the time: with a handler on them they would
+/// cut calls short. Of the rest nobody uses the first; few use the others without a handler.
+const CLOCK_SIGNALS: [i32; 5] = [SIGURG, 16, 30, 27, 26];
+/// SIGURG, SIGPROF and SIGVTALRM: gdb and lldb pass them to the program without a stop. While a debugger is there they
+/// serve the clock and the tick.
+const PASSED_BY_DEBUGGERS: [i32; 3] = [SIGURG, 27, 26];
+/// Real-time signals tried for the tick where SIGURG is the program's own, from the top down: programs count from the
+/// bottom.
 const TICK_SIGNALS: core::ops::RangeInclusive<i32> = 40..=61;
 
 /// Address of the handler that [`install`] puts on the signals, 0 = not known yet. [`crate::process::boot`] says it:
@@ -73,8 +76,11 @@ pub(super) fn choose(
             Some(passed.chain(CLOCK_SIGNALS).find(free)?)
         }
     };
-    let others = PASSED_BY_DEBUGGERS.into_iter().filter(|_| traced).chain(TICK_SIGNALS.rev());
-    let tick = Some(tick).filter(free).or_else(|| others.filter(|s| Some(*s) != signal).find(free))?;
+    // Clock and tick may share SIGURG: the kernel queues a timer's signal even if the same number is pending. An expiry
+    // of the event is dropped then, but its signal is pending no longer than it takes to leave the kernel.
+    let passed = PASSED_BY_DEBUGGERS.into_iter().filter(|_| traced);
+    let others = passed.chain(TICK_SIGNALS.rev()).filter(|s| Some(*s) != signal);
+    let tick = Some(tick).filter(free).or_else(|| core::iter::once(SIGURG).chain(others).find(free))?;
     Some((signal.unwrap_or(tick), tick))
 }
 
@@ -88,6 +94,12 @@ pub(crate) fn action() -> SigAction {
         // itself is not held back.
         mask: !sys::FAULTS,
     }
+}
+
+/// The numbers that no debugger stops at.
+pub(super) const fn passed_by_debuggers() -> SignalSet {
+    let [first, second, third] = PASSED_BY_DEBUGGERS;
+    signal_bit(first) | signal_bit(second) | signal_bit(third)
 }
 
 pub(super) fn set_plain(signal: i32, handler: usize) {

@@ -15,6 +15,8 @@ pub const fn signal_bit(signal: i32) -> SignalSet {
 pub const SIGBUS: i32 = 7;
 /// A trap: of a breakpoint, or of a perf event.
 pub const SIGTRAP: i32 = 5;
+/// Urgent data; ignored by default.
+pub const SIGURG: i32 = 23;
 
 /// As a handler: the default action.
 pub const SIG_DFL: usize = 0;

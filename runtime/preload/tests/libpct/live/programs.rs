@@ -122,7 +122,7 @@ fn a_program_that_handles_every_signal_gets_its_own_and_none_of_ours() {
 #[test]
 fn a_program_dies_of_our_signal_as_it_would_have() {
     let Some(victim) = victim() else { return };
-    let run = Run::new(victim, &["die"], "clock=perf", |_| ());
+    let run = Run::new(victim, &["die"], "clock=perf,signal=16", |_| ());
     if run.output.status.signal() != Some(libc::SIGSTKFLT) {
         harm(&format!("it was to die of its own signal: {:?}", run.output));
     }
