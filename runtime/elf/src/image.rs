@@ -124,6 +124,12 @@ impl Image {
         segment.kind == segment_kind::LOAD && segment.offset < PAGE
     }
 
+    /// Where its program headers are.
+    #[must_use]
+    pub fn headers(&self) -> u64 {
+        self.headers
+    }
+
     /// The number of program headers that it claims to have, at most a thousand.
     #[must_use]
     pub fn header_count(&self) -> u64 {

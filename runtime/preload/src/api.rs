@@ -11,8 +11,14 @@ use crate::{exec, host, signals};
 
 pct_sampler::note!(on, off, stat);
 
-pub(crate) const HOST: Host =
-    Host { facts: host::facts, guards_signals: host::has_libc, environment: host::environ, entries, prepare };
+pub(crate) const HOST: Host = Host {
+    facts: host::facts,
+    guards_signals: host::has_libc,
+    each_object: host::each_object,
+    environment: host::environ,
+    entries,
+    prepare,
+};
 
 /// What a process that is or may be sampled needs beside the sampler.
 fn prepare(environ: *const *const u8) {

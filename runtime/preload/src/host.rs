@@ -9,7 +9,8 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use pct_elf::{Dynamic, Image, LinkedObjects, Symbols};
-use pct_sampler::sys::{arch, auxv::Auxv, loaded::Loaded};
+use pct_sampler::code::system_calls::{self, OwnMemory};
+use pct_sampler::sys::{self, CStr, arch, auxv::Auxv, loaded::Loaded};
 use pct_sampler::{process::boot, record::time};
 
 macro_rules! functions {
@@ -184,6 +185,27 @@ pub(crate) fn each_bias(each: impl FnMut(u64)) {
     LinkedObjects::new(&memory, debug()).map(|object| object.bias).for_each(each);
 }
 
+/// The objects of the program's own that the loader has mapped: neither ours nor the C library's.
+pub(crate) fn each_object(each: &mut dyn FnMut(Option<&Image>, CStr<'_>)) {
+    let ours = own_dynamic();
+    let auxv = auxv();
+    let memory = objects_memory();
+    if auxv.headers != 0 {
+        let program = Image::with_headers(&memory, auxv.headers, auxv.header_count);
+        each(Some(&program), sys::c(c"/proc/self/exe"));
+    }
+    // The program is the first of the list.
+    for object in LinkedObjects::new(&memory, debug()).skip(1) {
+        // SAFETY: names are C strings that stay while the object is loaded.
+        let path = sys::c(unsafe { core::ffi::CStr::from_ptr(object.name as *const _) });
+        if object.dynamic == ours || object.bias == auxv.vdso || system_calls::is_of_c_library(path.bytes()) {
+            continue;
+        }
+        // Through the kernel: the first page of an object that is not linked to 0 lies elsewhere.
+        each(Image::at_base(&OwnMemory, object.bias).as_ref(), path);
+    }
+}
+
 /// The memory of the loader's list and of the objects in it.
 fn objects_memory() -> Loaded {
     // SAFETY: see the module's head about the list; the objects in it are mapped by the loader.
@@ -194,11 +216,7 @@ fn objects_memory() -> Loaded {
 /// auxiliary vector too.
 fn debug() -> u64 {
     if !KNOWN.load(Ordering::Acquire) {
-        let auxv = match FIRST_ENVIRON.load(Ordering::Relaxed) {
-            0 => Auxv::read().unwrap_or_default(),
-            // SAFETY: the vector that `from_constructor` checked has the auxiliary vector behind it.
-            environ => unsafe { Auxv::behind(environ) },
-        };
+        let auxv = auxv();
         arch::set_hwcap2(auxv.hwcap2);
         time::set_vdso(auxv.vdso);
         FRAME_BYTES.store(auxv.signal_frame, Ordering::Relaxed);
@@ -206,6 +224,14 @@ fn debug() -> u64 {
         KNOWN.store(true, Ordering::Release);
     }
     DEBUG.load(Ordering::Relaxed)
+}
+
+fn auxv() -> Auxv {
+    match FIRST_ENVIRON.load(Ordering::Relaxed) {
+        0 => Auxv::read().unwrap_or_default(),
+        // SAFETY: the vector that `from_constructor` checked has the auxiliary vector behind it.
+        environ => unsafe { Auxv::behind(environ) },
+    }
 }
 
 fn debug_of(auxv: &Auxv) -> Option<u64> {

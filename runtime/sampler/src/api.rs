@@ -6,6 +6,7 @@ use core::sync::atomic::Ordering;
 
 use pct_format::{State, answer};
 
+use crate::code::system_calls::EachObject;
 use crate::process::boot::{self, Boot};
 use crate::{
     process::file, process::life, process::passing, process::session, process::threads, record::mark,
@@ -18,6 +19,8 @@ pub struct Host {
     pub facts: fn(),
     /// Whether the program sets its signals' actions by a C library, in front of which this one stands.
     pub guards_signals: fn() -> bool,
+    /// The objects of the program's own: see [`crate::code::system_calls`].
+    pub each_object: EachObject,
     /// The environment vector.
     pub environment: fn() -> *const *const u8,
     /// Addresses of pct_on, pct_off, pct_stat, and of the image (0 = not known), for the header.
@@ -41,7 +44,7 @@ pub unsafe fn begin(host: &Host, vector: *const *const u8) {
         );
     }
     // SAFETY: as above.
-    match unsafe { boot::with_options(options, vector, (host.entries)()) } {
+    match unsafe { boot::with_options(options, vector, (host.entries)(), host.each_object) } {
         Boot::Idle => {}
         Boot::Refused(why) => boot::complain(&why),
         Boot::Waiting | Boot::Sampling => (host.prepare)(vector),
@@ -63,7 +66,7 @@ pub unsafe fn on(host: &Host, options: *const u8) -> i32 {
     // SAFETY: by the caller's promise.
     let boot = unsafe {
         let text = if options.is_null() { boot::variable(vector, b"PCT") } else { Some(boot::text(options)) };
-        boot::with_options(text.unwrap_or(&[]), vector, (host.entries)())
+        boot::with_options(text.unwrap_or(&[]), vector, (host.entries)(), host.each_object)
     };
     let boot = if matches!(boot, Boot::Waiting) { boot::begin() } else { boot };
     match boot {

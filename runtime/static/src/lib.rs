@@ -11,12 +11,13 @@
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use pct_elf::Image;
 use pct_format::AllocServer;
 use pct_format::heap::source;
 use pct_sampler::api::{self, Host};
 use pct_sampler::heap::{self, said};
 use pct_sampler::process::options::On;
-use pct_sampler::sys::auxv::Auxv;
+use pct_sampler::sys::{CStr, auxv::Auxv};
 use pct_sampler::{
     process::life, process::passing, process::session, process::toggle, record::time, sys::arch,
 };
@@ -54,7 +55,10 @@ fn guards_signals() -> bool {
     true
 }
 
-const HOST: Host = Host { facts, guards_signals, environment, entries, prepare };
+/// For the same reason no code is searched for system calls; the program's own has ours in it.
+fn each_object(_: &mut dyn FnMut(Option<&Image>, CStr<'_>)) {}
+
+const HOST: Host = Host { facts, guards_signals, each_object, environment, entries, prepare };
 
 extern "C" fn init() {
     // SAFETY: the program has not begun: nobody changes its environment.

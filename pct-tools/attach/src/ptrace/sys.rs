@@ -169,7 +169,8 @@ impl SignalInfo {
     /// A timer or a perf event of this thread sent it, as those of a sampler do: nobody waits for it in a system call.
     pub fn is_of_clock(&self) -> bool {
         const REAL_TIME: i32 = 32;
-        // POLL_IN to POLL_HUP: what a file sends whose owner chose the signal. (The kernel's own SIGURG has another code.)
+        // POLL_IN to POLL_HUP: what a file sends whose owner chose the signal. (The kernel's own SIGURG has another
+        // code.)
         let by_file = (1..=6).contains(&self.0.si_code)
             && (self.0.si_signo >= REAL_TIME || [libc::SIGURG, libc::SIGSTKFLT].contains(&self.0.si_signo));
         self.0.si_code == libc::SI_TIMER || by_file || self.is_of_perf_event()

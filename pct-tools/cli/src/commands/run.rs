@@ -23,7 +23,7 @@ use crate::launch::controller::{Controller, End, Work};
 use crate::launch::elsewhere::Elsewhere;
 use crate::launch::spare::Spare;
 use crate::launch::spawn::{self, Folder, Started};
-use crate::launch::{FAILED, apart, maps};
+use crate::launch::{FAILED, apart, maps, objects};
 use crate::runlib;
 use anyhow::{Context as _, Result};
 use pct_profile::load::run::{Info, stolen_ns};
@@ -107,6 +107,9 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         }
     }
     let mut spare = library.as_ref().filter(|_| outside.is_none() && !controls).and_then(|_| Spare::make());
+    if preload.is_some() {
+        objects::make_file();
+    }
     let environment = |dir: Option<&Path>| environment(args, preload, dir, spare.as_ref());
     let control = hold.then(|| -> Work<'_> {
         Box::new(|held, folder| match outside {

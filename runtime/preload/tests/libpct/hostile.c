@@ -228,23 +228,6 @@ static int resets_all_signals(void) {
     return 0;
 }
 
-// Takes a signal by an instruction of its own, which nobody sees.
-static int handles_by_instruction(void) {
-#ifdef __x86_64__
-    struct { void *handler; unsigned long flags, restorer, mask; } ignore = {SIG_IGN, 0, 0, 0};
-    spin(0.05);
-    long result;
-    register long size __asm__("r10") = 8;
-    __asm__ volatile("syscall" : "=a"(result)
-                     : "a"(SYS_rt_sigaction), "D"((long)SIGSTKFLT), "S"(&ignore), "d"(0L), "r"(size)
-                     : "rcx", "r11", "memory");
-    spin(1.0);
-    return result != 0;
-#else
-    return NOT_HERE;
-#endif
-}
-
 static sigjmp_buf out;
 static void jump(int s) { (void)s; siglongjmp(out, 1); }
 
@@ -593,7 +576,6 @@ int main(int argc, char **argv) {
     if (!strcmp(mode, "namespace")) return new_namespace();
     if (!strcmp(mode, "no-time")) return no_time_stamps();
     if (!strcmp(mode, "resets")) return resets_all_signals();
-    if (!strcmp(mode, "instruction")) return handles_by_instruction();
     if (!strcmp(mode, "jumps")) return jumps_out_of_handlers();
     if (!strcmp(mode, "places")) return two_places(argv + 2);
     if (!strcmp(mode, "borrowed")) return is_borrowed(argv[2]);

@@ -9,6 +9,7 @@ mod object_file;
 mod run;
 
 mod live {
+    mod actions;
     mod alloc;
     mod continuous;
     mod filters;

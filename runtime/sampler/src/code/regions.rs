@@ -13,12 +13,13 @@ use core::hint::cold_path;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::code::maps::{self, Mapping};
+use crate::code::system_calls;
 use crate::record::chain::Chain;
 use crate::record::log::Log;
-use crate::sys;
 use crate::sys::loaded::MemoryFile;
 use crate::sys::lock::Lock;
 use crate::sys::text::Buf;
+use crate::sys::{self, CStr};
 use pct_elf::{Ahead, Image};
 use pct_format::LossCause;
 use pct_format::head::kind;
@@ -223,13 +224,15 @@ impl List {
 }
 
 impl Regions {
-    /// Looks at the maps file and records in `file` what changed. `counts`: handlers look regions up here.
-    /// `refused` hears what the kernel did not let us see. `see` is shown every mapping.
+    /// Looks at the maps file and records in `file` what changed. `counts`: handlers look regions up here. `answers`:
+    /// path of the file in which answers about objects are kept. `refused` hears what the kernel did not let us see.
+    /// `see` is shown every mapping.
     pub fn refresh(
         &self,
         list: &mut List,
         file: (&Log, &Lock<Chain>),
         counts: bool,
+        answers: Option<CStr<'_>>,
         refused: impl Fn(Wanted, sys::Errno),
         mut see: impl FnMut(&Mapping<'_>),
     ) {
@@ -250,6 +253,7 @@ impl Regions {
             program: &list.program,
             log,
             keep,
+            answers,
         };
         let mut count = 0;
         // Where the object begins whose mappings pass by: its first page has the headers.
@@ -387,6 +391,8 @@ struct Scan<'a> {
     program: &'a Buf<1024>,
     log: &'a Log,
     keep: &'a Lock<Chain>,
+    /// Path of the file in which answers about objects are kept.
+    answers: Option<CStr<'a>>,
 }
 
 impl Scan<'_> {
@@ -417,6 +423,9 @@ impl Scan<'_> {
             let memory = MemoryFile(memory);
             let memory = Ahead::<_, IMAGE_HEAD>::new(&memory, base);
             let image = Image::at_base(&memory, base);
+            if flags & region_flag::OURS == 0 && m.inode != 0 {
+                system_calls::search_new(&memory, image.as_ref(), (m.start, m.inode), path, self.answers);
+            }
             len = image.and_then(|image| image.build_id(&memory, &mut build_id)).unwrap_or(0);
         }
         if len > 0 && path == self.program.bytes() {

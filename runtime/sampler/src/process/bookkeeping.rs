@@ -30,9 +30,9 @@ pub fn refresh_regions(session: &Session, house: &mut House) {
     let mut stacks = StackFinder::new(session);
     let list = &mut house.list;
     let refused = |wanted, errno| session.refusals.note(&session.log, wanted, errno);
-    session
-        .regions
-        .refresh(list, (&session.log, &session.keep), session.counts(), refused, |m| stacks.see(m));
+    let answers = session::seed().answers();
+    let (file, counts) = ((&session.log, &session.keep), session.counts());
+    session.regions.refresh(list, file, counts, answers, refused, |m| stacks.see(m));
     walked_modules::refresh(session, &mut house.list);
 }
 

@@ -6,6 +6,7 @@
 
 use core::sync::atomic::{AtomicI32, Ordering};
 
+use crate::code::system_calls::{self, EachObject};
 use crate::process::argv;
 use crate::process::housekeeper;
 use crate::process::life;
@@ -161,7 +162,12 @@ pub unsafe fn text<'a>(string: *const u8) -> &'a [u8] {
 ///
 /// # Safety
 /// `environ` is the process's environment vector, as for [`variable`]; nobody changes it meanwhile.
-pub unsafe fn with_options(text: &[u8], environ: *const *const u8, entries: [u64; 4]) -> Boot<'_> {
+pub unsafe fn with_options(
+    text: &[u8],
+    environ: *const *const u8,
+    entries: [u64; 4],
+    each_object: EachObject,
+) -> Boot<'_> {
     REFUSAL.store(EINVAL, Ordering::Relaxed);
     numbers::set_entry(handler::entry());
     let on = session::with_seed(|seed| {
@@ -184,6 +190,12 @@ pub unsafe fn with_options(text: &[u8], environ: *const *const u8, entries: [u64
         // SAFETY: by the caller's promise.
         if !unsafe { continuous_out(seed, environ) } && !absolute_out(seed) {
             return Err(Why::OutTooLong);
+        }
+        // A controller puts the library into a program that runs: searching would hold it up.
+        if seed.options.controller == 0 {
+            // SAFETY: by the caller's promise.
+            unsafe { find_answers(seed, environ) };
+            system_calls::search(each_object, seed.answers());
         }
         Ok(Some(seed.options.on))
     });
@@ -297,6 +309,26 @@ fn push_directory<const N: usize>(to: &mut Buf<N>) -> bool {
     let mut buffer = [0u8; 1024];
     let directory = sys::readlink(sys::c(c"/proc/thread-self/cwd"), &mut buffer);
     directory.is_ok_and(|directory| !to.push(directory).is_cut())
+}
+
+/// Finds the file in which answers about objects are kept: `pct run` makes it in the user's folder for what can be made
+/// again.
+///
+/// # Safety
+/// As for [`with_options`].
+unsafe fn find_answers(seed: &mut Seed, environ: *const *const u8) {
+    let absolute = |path: &&[u8]| path.starts_with(b"/");
+    seed.answers.clear();
+    // SAFETY: by the caller's promise.
+    let (cache, home) = unsafe { (variable(environ, b"XDG_CACHE_HOME"), variable(environ, b"HOME")) };
+    match (cache.filter(absolute), home.filter(absolute)) {
+        (Some(cache), _) => seed.answers.push(cache).push(b"/pct/objects\0"),
+        (None, Some(home)) => seed.answers.push(home).push(b"/.cache/pct/objects\0"),
+        (None, None) => return,
+    };
+    if seed.answers.is_cut() {
+        seed.answers.clear();
+    }
 }
 
 /// Where continuous sampling writes if nothing was said: the user's folder for state. `pct ls` looks there

@@ -14,6 +14,7 @@ use crate::process::session::{House, Session};
 use crate::process::watch::{ROUND_NS, stop_watching, watch};
 use crate::process::{passing, rotation, threads};
 use crate::record::time;
+use crate::signal::clock::bounded;
 use crate::signal::moves;
 use crate::sys;
 use pct_format::layout::header as at;
@@ -98,6 +99,10 @@ fn until_next(now_ns: u64) -> u64 {
 
 /// The process's timer expired: look for threads.
 pub fn on_watch(session: &Session) {
+    if bounded::are_clocks_bounded() && session.on.load(Ordering::Relaxed) && session.may_call() {
+        // There may be no round, if one is under way.
+        watch(session, ROUND_NS);
+    }
     round(session, time::monotonic_ns());
 }
 
@@ -115,6 +120,7 @@ pub fn full(session: &Session, house: &mut House) {
     }
     house.rounds += 1;
     refresh_regions(session, house);
+    moves::give_way_to_own_calls(session);
     name_threads(session, house);
     note_times(session, house);
     session.log.grow_ahead(2);

@@ -8,7 +8,7 @@
 
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::code::walked_modules;
+use crate::code::{system_calls, walked_modules};
 use crate::heap;
 use crate::process::options::Options;
 use crate::process::report::report;
@@ -111,6 +111,13 @@ pub(super) fn start_in(
             // Another signal is asked for; or a tracer would see every trap; or we were attached, where the
             // program cannot take SIGTRAP back from us.
             choice = clock::Chosen { clock: Clock::Perf, ..choice };
+            continue;
+        }
+        if clock::needs_safe_actions(choice.clock) && system_calls::actions_may_change() {
+            if options.clock != Clock::Auto {
+                report(b"the program makes system calls by instructions of its own, and could reset the action of the clock's signal: that would kill it, so its clock is perf");
+            }
+            choice = clock::Chosen { errno: choice.errno, ..clock::first_choice(Clock::Perf, options.hz) };
             continue;
         }
         if session.log.is_open() {
@@ -342,6 +349,7 @@ pub fn close(session: &Session, state: State) {
             threads::settle_carried(session, &mut house);
         }
         bookkeeping::note_times_while_blocked(session, &mut house, alone.signals());
+        moves::say_if_taken_unseen(session);
         session.log.header_set(at::STATE, state as u64);
         if own_path::is_gone() {
             report(b"its file was removed or renamed while it was written");

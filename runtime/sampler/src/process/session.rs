@@ -25,9 +25,9 @@ use crate::record::time::Instant;
 use crate::signal::clock::inherited::Inherited;
 use crate::signal::spent::{Spent, SpentByChildren};
 use crate::signal::stores_may_fault::StoresMayFault;
-use crate::sys;
 use crate::sys::lock::{Guard, Lock};
 use crate::sys::text::Buf;
+use crate::sys::{self, CStr};
 use pct_format::{Clock, Recorder};
 use pct_unwind::Cache;
 
@@ -67,6 +67,8 @@ pub struct Seed {
     pub argv: Buf<ARGV_BYTES>,
     /// Path of the file of the process that forked this one; empty = none.
     pub parent: Buf<PATH_BYTES>,
+    /// Path of the file in which answers about objects are kept, with its NUL; empty = the user has none.
+    pub answers: Buf<256>,
 }
 
 const _: () = assert!(offset_of!(Seed, argv) < 4032, "what a start writes is on one page");
@@ -80,6 +82,11 @@ impl Seed {
     /// Directories to write to, in this order; the second may be empty.
     pub fn places(&self) -> [&[u8]; 2] {
         [self.out.bytes(), self.options.spare.bytes()]
+    }
+
+    /// Path of the file in which answers about objects are kept.
+    pub(crate) fn answers(&self) -> Option<CStr<'_>> {
+        CStr::new(self.answers.bytes())
     }
 
     /// What the program was called by, without its folder: known without a system call.
@@ -101,6 +108,7 @@ impl Seed {
             name: Buf::new(),
             argv: Buf::new(),
             parent: Buf::new(),
+            answers: Buf::new(),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::process::{previous, tasks};
 use crate::record::log::Log;
 use crate::record::rings::Ring;
 use crate::signal::clock::by_timer::{SYSTEM_NS_UNKNOWN, go_by_timer};
-use crate::signal::clock::{self, itimer, perf, period, thread_timer};
+use crate::signal::clock::{self, bounded, itimer, perf, period, thread_timer};
 use crate::signal::sample::record_put_off;
 use crate::signal::stores_may_fault::StoresMayFault;
 use crate::signal::{masks, numbers};
@@ -290,16 +290,21 @@ pub(crate) fn arm_eventless(session: &Session) {
     }
 }
 
-/// Gives each perf clock its right period that still runs with the one of its first expiry: handlers cannot do so
-/// from now on, since they may make no system calls.
+/// Gives each perf clock its right period that still runs with the one of its first expiry, and lets clocks go on that
+/// would end by themselves: handlers cannot do so from now on, since they may make no system calls.
 pub fn settle_periods(session: &Session) {
+    let were_bounded = bounded::are_clocks_bounded();
+    bounded::end_bounds();
     let nominal = session.settings.period_ns.load(Ordering::Relaxed);
     let clock = session.clock();
     for ring in session.rings.living() {
         let by_event = matches!(clock, Clock::Perf | Clock::Sigtrap)
             && ring.clock.load(Ordering::Relaxed) == clock as u32
             && ring.perf_page.load(Ordering::Relaxed) != 0;
-        if !by_event || ring.rearm.load(Ordering::Relaxed) != clock::PERIOD_WRONG {
+        if were_bounded {
+            bounded::let_timer_go_on(session, ring);
+        }
+        if !by_event || !were_bounded && ring.rearm.load(Ordering::Relaxed) != clock::PERIOD_WRONG {
             continue;
         }
         let drawn = period::draw(nominal);

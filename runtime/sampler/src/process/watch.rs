@@ -5,6 +5,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::process::session::Session;
+use crate::signal::clock::bounded;
 use crate::sys;
 
 /// Nanoseconds between rounds, of time in which some thread runs.
@@ -27,7 +28,8 @@ pub(crate) fn watch(session: &Session, wait: u64) {
         session.watch.store(timer, Ordering::Relaxed);
     }
     let after = watch_after(wait, session.rings.living().count(), sys::cpus::count_online());
-    let _ = sys::timer_set(sys::TimerId(timer - 1), after, after);
+    let again = if bounded::are_clocks_bounded() { 0 } else { after };
+    let _ = sys::timer_set(sys::TimerId(timer - 1), after, again);
 }
 
 /// CPU nanoseconds of the process after which a round is overdue that was due in `wait`: as many threads as

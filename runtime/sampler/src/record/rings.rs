@@ -63,7 +63,7 @@ pub struct Ring {
     /// CPU ns of the thread when it was armed.
     pub(crate) armed_cpu_ns: AtomicU64,
     /// CPU ns of the thread at which its first sample is due, and the period that its clock runs with until
-    /// then; 0: not known.
+    /// then; 0: not known. (Of a bounded timer that samples: at which it expires next.)
     pub(crate) first_at_ns: AtomicU64,
     pub(crate) first_ns: AtomicU64,
     /// Expiries that were taken for later ones than the first.

@@ -20,7 +20,7 @@ use crate::process::session::{self, Session};
 use crate::process::{births, housekeeper, watch};
 use crate::record::rings::Ring;
 use crate::record::time;
-use crate::signal::clock::{self, inherited, period};
+use crate::signal::clock::{self, bounded, inherited, period};
 use crate::signal::expiry::{goes_on_by_first, set_period};
 use crate::signal::sample::{sample, sample_apart};
 use crate::signal::{bus, host, kernel, masks, system_time};
@@ -227,6 +227,11 @@ fn on_process_timer(session: &Session, regs: Regs) {
 #[inline(never)]
 fn on_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64) {
     masks::follow(session, ring, regs);
+    let mut expiries = expiries;
+    if bounded::are_clocks_bounded() {
+        cold_path();
+        expiries = bounded::start_timer_again(session, ring, expiries);
+    }
     if let Some(due) = system_time::at_tick(session, ring, regs, expiries) {
         sample_apart(session, ring, regs, due.weight, due.system);
     }

@@ -20,6 +20,7 @@
 
 use core::sync::atomic::{AtomicI32, Ordering, fence};
 
+use crate::code::system_calls;
 use crate::process::own_stack::on_own_stack;
 use crate::process::session::{self, Session};
 use crate::process::{report, tasks, threads, watch};
@@ -81,6 +82,17 @@ pub fn still_ours(session: &Session) -> bool {
     session.on.load(Ordering::Relaxed)
 }
 
+/// Says at the end if the program has set the action of one of our signals where we do not see it, and no clock could
+/// be moved to another since.
+pub(crate) fn say_if_taken_unseen(session: &Session) {
+    let settings = &session.settings;
+    let signals = [&settings.signal, &settings.tick_signal].map(|of| of.load(Ordering::Relaxed));
+    if session.on.load(Ordering::Relaxed) && !signals.into_iter().all(numbers::installed) {
+        session.log.lose(LossCause::Taken, 1, 0);
+        report::report(b"the program set the action of the sampling signal by a system call of its own: sampling ended there");
+    }
+}
+
 /// If a debugger has come, which would stop the program at each of our signals, the clocks move to signals that it
 /// lets pass. The caller holds the housekeeper's lock.
 ///
@@ -98,7 +110,10 @@ pub(crate) fn give_way_to_tracer(session: &Session) {
         return;
     }
     settings.traced.store(true, Ordering::Relaxed);
-    move_with_house(session, session.signals(), 0, || ());
+    let stopped_at = session.signals() & !numbers::passed_by_debuggers();
+    if stopped_at != 0 {
+        move_with_house(session, stopped_at, 0, || ());
+    }
 }
 
 /// Least time between two looks for a debugger beside those of the rounds.
@@ -117,6 +132,22 @@ pub(crate) fn look_for_tracer(session: &Session) {
         session.looked_for_tracer.store(now, Ordering::Relaxed);
         on_own_stack(session, &mut house, |session, _| give_way_to_tracer(session));
     }
+}
+
+/// If code has come that may set signals' actions behind our back, no clock stays whose signal could kill then. The
+/// caller holds the housekeeper's lock.
+pub(crate) fn give_way_to_own_calls(session: &Session) {
+    let clock = session.clock();
+    if !clock::needs_safe_actions(clock)
+        || !system_calls::actions_may_change()
+        || !session.on.load(Ordering::Relaxed)
+    {
+        return;
+    }
+    itimer::disarm(clock);
+    let settings = &session.settings;
+    settings.clock.store(Clock::Perf as u32, Ordering::Relaxed);
+    move_with_house(session, signal_bit(settings.signal.load(Ordering::Relaxed)), 0, || ());
 }
 
 /// The clocks of many threads, by how often these wait: see [`inherited`]. The caller holds the housekeeper's lock.

@@ -49,6 +49,7 @@ pub(crate) mod nr {
         GETPID = 172;
         UNAME = 160;
         FCNTL = 25;
+        IOCTL = 29;
         FCHMOD = 52;
         GETRUSAGE = 165;
         GETUID = 174;

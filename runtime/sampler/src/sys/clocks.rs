@@ -111,3 +111,15 @@ pub fn signal_owner(fd: &Fd, tid: u32, signal: i32) -> Result<()> {
     fcntl(F_SETFL, FASYNC | O_NONBLOCK as usize)?;
     Ok(())
 }
+
+/// A perf event expires so many times more, and stops then.
+///
+/// # Errors
+/// The kernel's.
+pub fn limit_expiries(event: &Fd, expiries: u32) -> Result<()> {
+    const PERF_EVENT_IOC_REFRESH: usize = 0x2402;
+    // SAFETY: the argument is a number.
+    let done =
+        unsafe { call(nr::IOCTL, [event.0 as usize, PERF_EVENT_IOC_REFRESH, expiries as usize, 0, 0, 0]) };
+    check(done).map(|_| ())
+}

@@ -189,6 +189,16 @@ pub fn fstat(fd: &Fd) -> Result<(FileId, u64)> {
     Ok((FileId { device: stat[0], inode: stat[1] }, stat[6]))
 }
 
+/// What tells a file and its contents from others: device, inode, size, seconds and nanoseconds of the last change of
+/// its contents.
+///
+/// # Errors
+/// The kernel's.
+pub fn version_of_file(fd: &Fd) -> Result<[u64; 5]> {
+    let stat = stat_words(fd)?;
+    Ok([stat[0], stat[1], stat[6], stat[11], stat[12]])
+}
+
 /// struct stat: dev at 0, ino at 8, size at 48 on both architectures.
 fn stat_words(fd: &Fd) -> Result<[u64; 18]> {
     let mut stat = [0u64; 18];

@@ -52,6 +52,7 @@ pub(crate) mod nr {
         GETPID = 39;
         UNAME = 63;
         FCNTL = 72;
+        IOCTL = 16;
         FCHMOD = 91;
         GETRUSAGE = 98;
         GETUID = 102;

@@ -8,7 +8,7 @@ use super::start::{environment, not_executed};
 use crate::errors::chain;
 use crate::face::Face;
 use crate::launch::check::FoundProgram;
-use crate::launch::spawn;
+use crate::launch::{objects, spawn};
 use crate::store;
 use anyhow::{Context as _, Result};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -37,6 +37,9 @@ pub(super) fn run(
         face.warn(format_args!("{obstacle}; the program runs unprofiled"));
     }
     let library = library.filter(|_| obstacle.is_none());
+    if library.is_some() {
+        objects::make_file();
+    }
     let failed =
         spawn::become_with_environment(&args.command, environment(args, library, folder.as_deref(), None))?;
     Ok(not_executed(args, found, failed.errno, face))

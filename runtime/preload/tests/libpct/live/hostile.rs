@@ -119,15 +119,6 @@ fn signals_taken_by_system_call_end_neither_the_sampling_nor_the_program() {
 }
 
 #[test]
-fn a_signal_taken_by_an_instruction_moves_the_clock_when_it_is_seen() {
-    let Some(run) = run("instruction", "clock=perf,hz=1000") else { return };
-    let a = run.only_file();
-    // Four times a second it is looked whether the signals are still ours.
-    assert!(a.user + a.system > 0.6, "{a:#?}");
-    assert_eq!(run.status_lines(), "");
-}
-
-#[test]
 fn a_recording_that_is_cut_loses_what_was_there_and_harms_nobody() {
     let Some(program) = hostile() else { return };
     let cases = [

@@ -10,6 +10,7 @@
 //! All expire only while the thread runs, so a sleeping thread is never woken. Nothing here survives exec but `itimer`,
 //! which is stopped before it.
 
+pub(crate) mod bounded;
 pub(crate) mod by_timer;
 mod inherit;
 pub mod inherited;
@@ -62,6 +63,13 @@ pub fn first_choice(asked: Clock, hz: u64) -> Chosen {
         Clock::ItimerReal => chosen(asked, or(hz, 100), u64::MAX, 0),
         _ => tick_bound(asked, hz, 0),
     }
+}
+
+/// Whether the clock's signal kills a process whose action for it is the default one, so that nobody may reset the
+/// action behind our back ([`crate::code::system_calls`]).
+#[must_use]
+pub fn needs_safe_actions(clock: Clock) -> bool {
+    clock == Clock::Sigtrap || itimer::which(clock).is_some()
 }
 
 /// What `auto` takes when the kernel refuses `failed` with `errno`; `None`: nothing is left.
@@ -171,7 +179,7 @@ pub fn arm_perf(session: &Session, ring: &Ring, first_ns: u64) -> sys::Result<()
                 Err(errno) => without_kernel(session, errno),
             }
         }
-        perf::arm(ring, clock, signal, data, first_ns)
+        perf::arm(ring, (clock, bounded::most_expiries(session)), signal, data, first_ns)
     })
 }
 
@@ -191,6 +199,7 @@ fn without_kernel(session: &Session, errno: sys::Errno) {
 pub fn arm_timer(session: &Session, ring: &Ring, first_ns: u64, interval_ns: u64) -> sys::Result<()> {
     while_numbers_move(session, || {
         let signal = session.settings.tick_signal.load(Ordering::Relaxed);
+        let interval_ns = bounded::interval_of(ring, first_ns, interval_ns);
         thread_timer::arm(ring, signal, session.rings.value(ring), first_ns, interval_ns)
     })
 }

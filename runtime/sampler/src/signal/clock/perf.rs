@@ -123,17 +123,27 @@ fn open(clock: Clock, tid: u32, period_ns: u64, data: u64, births: bool) -> sys:
     }
 }
 
-/// Arms `ring`'s thread: replaces its event, if it has one, by one with this first expiry.
+/// Arms `ring`'s thread: replaces its event, if it has one, by one with this first expiry. With a `limit` it stops
+/// after so many expiries.
 ///
 /// # Errors
 /// The kernel's refusal; the old event stays then.
-pub fn arm(ring: &Ring, clock: Clock, signal: i32, data: u64, period_ns: u64) -> sys::Result<()> {
+pub fn arm(
+    ring: &Ring,
+    (clock, limit): (Clock, Option<u32>),
+    signal: i32,
+    data: u64,
+    period_ns: u64,
+) -> sys::Result<()> {
     let tid = ring.tid.load(Ordering::Relaxed);
     let births = clock == Clock::Perf && passing::pass_us_by();
     let page = sys::with_descriptor(|| {
         let fd = open(clock, tid, period_ns, data, births)?;
         if clock == Clock::Perf {
             sys::signal_owner(&fd, tid, signal)?;
+            if let Some(limit) = limit {
+                sys::limit_expiries(&fd, limit)?;
+            }
         }
         // Too many pages locked, perhaps: a clock without news is better than none.
         let with_news = if births { sys::map_shared(&fd, 2 * PAGE, sys::PROT_READ).ok() } else { None };

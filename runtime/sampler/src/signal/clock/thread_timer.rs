@@ -27,6 +27,15 @@ pub fn arm(ring: &Ring, signal: i32, value: u64, first_ns: u64, interval_ns: u64
     Ok(())
 }
 
+/// Starts the timer of `ring`'s thread once more.
+pub fn start_again(ring: &Ring, first_ns: u64, interval_ns: u64) {
+    let timer = ring.timer.load(Ordering::Relaxed);
+    if timer > 0 {
+        // Refused: another thread has deleted it.
+        let _ = sys::timer_set(TimerId(timer - 1), first_ns.max(1), interval_ns);
+    }
+}
+
 /// Nanoseconds until the timer of `ring`'s thread expires, 0 when that thread has ended; `None`: it has no timer.
 #[must_use]
 pub fn left(ring: &Ring) -> Option<u64> {

@@ -1,0 +1,49 @@
+//! Lists which objects may change signals' actions by system calls of their own, as the sampler judges them:
+//! `cargo run --release -p pct-sampler --example own-calls -- FILE...`. The second column is the time of the search.
+
+use std::time::Instant;
+
+use pct_elf::{Image, Memory, Segment, segment_kind};
+use pct_sampler::code::call_sites::{Bytes, each_call_in};
+use pct_sampler::code::system_calls::is_of_c_library;
+
+/// An object's file, by the addresses that its linker gave.
+struct Mapped<'f> {
+    file: &'f [u8],
+    segments: Vec<Segment>,
+}
+
+impl Memory for Mapped<'_> {
+    fn copy(&self, at: u64, into: &mut [u8]) -> bool {
+        let within = |s: &&Segment| at.wrapping_sub(s.address) < s.file_bytes;
+        let segment = self.segments.iter().find(within);
+        segment.is_some_and(|s| self.file.copy(s.offset + (at - s.address), into))
+    }
+}
+
+fn main() {
+    let paths: Vec<_> = std::env::args_os().skip(1).collect();
+    let (mut objects, mut found) = (0, 0);
+    for path in &paths {
+        let Ok(file) = std::fs::read(path) else { continue };
+        let Some(image) = Image::of_file(&file.as_slice()) else { continue };
+        let segments: Vec<_> =
+            image.segments(&file.as_slice()).filter(|s| s.kind == segment_kind::LOAD).collect();
+        let Some(first) = segments.first().filter(|_| image.machine == 62) else { continue };
+        let memory = Mapped { file: &file, segments: segments.clone() };
+        let Some(image) = Image::at_base(&memory, first.address) else { continue };
+        objects += 1;
+        let began = Instant::now();
+        let mut places = Vec::new();
+        each_call_in(Bytes(&|at, into| memory.copy(at, into)), &image, |place| places.push(place));
+        let took = began.elapsed();
+        if !places.is_empty() {
+            found += 1;
+            let name = path.to_string_lossy();
+            let library = if is_of_c_library(name.as_bytes()) { ", of the C library" } else { "" };
+            let first = places.iter().take(4).fold(String::new(), |text, place| format!("{text} {place:#x}"));
+            println!("{name}  {took:.1?}  {} places:{first}{library}", places.len());
+        }
+    }
+    println!("{found} of {objects}");
+}

@@ -1,0 +1,231 @@
+//! Whether code of the program's own can change the action of a signal behind the C library.
+//!
+//! The library sees what a program does to its signals because it stands in front of libc's functions. A program that
+//! makes the system call by the instruction passes it by: runtimes in Go, Rust's `linux_raw` back ends, sanitizers,
+//! assembler. Most signals of the clocks are ignored by default, and lost samples are the worst that can come of it
+//! ([`crate::signal::numbers`]). But a SIGTRAP kills a process whose action for it is the default one, and so do the
+//! itimers' signals. Those clocks are used only where no code but the C library's can have changed actions.
+//!
+//! Each object of the program's own is searched once ([`super::call_sites`]), and what was found is kept
+//! ([`super::object_answers`]).
+//!
+//! Not looked at: code that the process makes at run time, and the C library and its loader.
+//!
+//! Signal safety: system calls (the kernel is asked for the bytes, for code need not be readable). Not for handlers.
+
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+use crate::code::call_sites::{Bytes, code_of, has_call};
+use crate::code::object_answers::{Answers, Key};
+use crate::sys::text::Buf;
+use crate::sys::{self, CStr};
+use pct_elf::{Ahead, Image, Memory, segment_kind};
+
+/// What is known of this process. It is no session's: a forked child has its parent's code.
+static ANSWER: AtomicU8 = AtomicU8::new(NOT_LOOKED);
+const NOT_LOOKED: u8 = 0;
+const NONE_FOUND: u8 = 1;
+const FOUND: u8 = 2;
+
+/// How much code is searched.
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    /// Bytes of all objects at the start. More, and the program counts as one that makes the call.
+    at_start: u64,
+    /// Bytes of an object that comes later: a round is no place for more.
+    later: u64,
+}
+
+/// Where answers are kept, each object is searched once: 256 MB take 150 ms then.
+const KEPT: Budget = Budget { at_start: 256 << 20, later: 32 << 20 };
+/// Where they are not, each process searches: 5 ms at most.
+const NOT_KEPT: Budget = Budget { at_start: 8 << 20, later: 4 << 20 };
+
+/// A search under way.
+#[derive(Debug)]
+struct Search {
+    answers: Option<Answers>,
+    /// Bytes that may still be searched.
+    left: u64,
+}
+
+impl Search {
+    /// `answers`: path of the file of answers.
+    fn new(answers: Option<CStr<'_>>, budget: impl Fn(Budget) -> u64) -> Search {
+        let answers = answers.and_then(Answers::open);
+        let left = budget(if answers.is_some() { KEPT } else { NOT_KEPT });
+        Search { answers, left }
+    }
+
+    /// Whether code of an object may change actions. `memory` has its headers, `file` opens its file.
+    fn object<M: Memory>(
+        &mut self,
+        memory: &M,
+        image: &Image,
+        file: impl FnOnce() -> Option<sys::Fd>,
+    ) -> bool {
+        /// So much is read from memory: fewer calls, and the program is about to use it.
+        const FEW_BYTES: u64 = 64 << 10;
+        let bytes = code_of(memory, image).fold(0u64, |sum, (_, bytes)| sum.saturating_add(bytes));
+        let file = if bytes > FEW_BYTES { file() } else { None };
+        let keep = file.as_ref().and_then(Key::of).and_then(|key| Some((self.answers.as_ref()?, key)));
+        if let Some(answer) = keep.and_then(|(answers, key)| answers.get(key)) {
+            return answer;
+        }
+        let Some(rest) = self.left.checked_sub(bytes) else { return true };
+        self.left = rest;
+        let headers = Bytes(&|at, into| memory.copy(at, into));
+        let answer = match &file {
+            Some(file) => {
+                let contents = ObjectFile::new(file, memory, image);
+                has_call(headers, Bytes(&|at, into| contents.copy(at, into)), image)
+            }
+            None => has_call(headers, headers, image),
+        };
+        if let Some((answers, key)) = keep {
+            answers.keep(key, answer);
+        }
+        answer
+    }
+}
+
+/// Whether code of this process may change actions by the instruction, as far as was looked.
+#[must_use]
+pub fn actions_may_change() -> bool {
+    ANSWER.load(Ordering::Relaxed) == FOUND
+}
+
+/// Calls its argument for each object of the program's own, with the path of its file; with `None` if its headers
+/// cannot be read.
+pub type EachObject = fn(&mut dyn FnMut(Option<&Image>, CStr<'_>));
+
+/// Searches the objects that were loaded with the program, unless that was done before. `answers`: path of the file in
+/// which answers are kept.
+pub(crate) fn search(each_object: EachObject, answers: Option<CStr<'_>>) {
+    if ANSWER.load(Ordering::Relaxed) != NOT_LOOKED {
+        return;
+    }
+    let mut found = false;
+    let mut search = Search::new(answers, |budget| budget.at_start);
+    each_object(&mut |image, path| {
+        found = found
+            || image.is_none_or(|image| {
+                let headers = Ahead::<_, HEADERS>::new(&OwnMemory, image.headers());
+                code_of(&headers, image).for_each(|(start, _)| note_searched(start & !0xfff));
+                search.object(&headers, image, || sys::open(path, sys::O_RDONLY, 0).ok())
+            });
+    });
+    ANSWER.store(if found { FOUND } else { NONE_FOUND }, Ordering::Relaxed);
+}
+
+/// Bytes of the program headers of nearly all objects.
+const HEADERS: usize = 16 * 56;
+
+/// A mapping of code has been found in the maps: its object is searched, unless it was. `start` is the mapping's first
+/// address. Nothing is done where nobody has asked so far.
+pub(super) fn search_new<M: Memory>(
+    memory: &M,
+    image: Option<&Image>,
+    (start, inode): (u64, u64),
+    path: &[u8],
+    answers: Option<CStr<'_>>,
+) {
+    let later = start ^ inode.rotate_right(16);
+    if ANSWER.load(Ordering::Relaxed) != NONE_FOUND
+        || is_of_c_library(path)
+        || was_searched(start)
+        || was_searched(later)
+    {
+        return;
+    }
+    note_searched(later);
+    let open = || {
+        let mut name = Buf::<1024>::new();
+        name.push(path).push(b"\0");
+        let file = CStr::new(name.bytes()).and_then(|path| sys::open(path, sys::O_RDONLY, 0).ok());
+        // By now there may be another of that name.
+        file.filter(|file| sys::fstat(file).is_ok_and(|(id, _)| id.inode == inode))
+    };
+    let mut search = Search::new(answers, |budget| budget.later);
+    if image.is_none_or(|image| search.object(memory, image, open)) {
+        ANSWER.store(FOUND, Ordering::Relaxed);
+    }
+}
+
+/// Code that was searched, by a hash of its first address; of what came after the start mixed with the file's number. 0 =
+/// no more. (Of very many objects the last are searched again in each child of a fork.)
+static SEARCHED: [AtomicU32; 160] = [const { AtomicU32::new(0) }; 160];
+
+/// Fibonacci hashing; never 0.
+const fn hash(code: u64) -> u32 {
+    (code.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 | 1
+}
+
+fn was_searched(code: u64) -> bool {
+    let noted = SEARCHED.iter().map(|place| place.load(Ordering::Relaxed));
+    noted.take_while(|noted| *noted != 0).any(|noted| noted == hash(code))
+}
+
+fn note_searched(code: u64) {
+    if let Some(place) = SEARCHED.iter().find(|place| place.load(Ordering::Relaxed) == 0) {
+        place.store(hash(code), Ordering::Relaxed);
+    }
+}
+
+/// Whether a path is that of the C library, in front of whose functions pct's stand, of its parts or of its loader.
+#[must_use]
+pub fn is_of_c_library(path: &[u8]) -> bool {
+    const NAMES: [&[u8]; 8] = [
+        b"libc.so",
+        b"libc-2",
+        b"libc.musl-",
+        b"libpthread.so",
+        b"libpthread-2",
+        b"ld-linux",
+        b"ld-2",
+        b"ld-musl-",
+    ];
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    NAMES.iter().any(|known| name.starts_with(known))
+}
+
+/// This process's memory, asked for from the kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnMemory;
+
+impl Memory for OwnMemory {
+    fn copy(&self, at: u64, into: &mut [u8]) -> bool {
+        pct_unwind::os::copy(at, into)
+    }
+}
+
+/// The segments of an object, read from its file. Memory that nobody has touched would be read page by page, which
+/// takes ten times as long, and stay in the process.
+#[derive(Debug)]
+struct ObjectFile<'f> {
+    file: &'f sys::Fd,
+    /// First address in the process, bytes, and offset in the file; zeros where there are no more.
+    segments: [[u64; 3]; MOST_SEGMENTS],
+}
+
+/// Segments of an object that are known. (Linkers make four; those that rewrite objects up to eight.)
+const MOST_SEGMENTS: usize = 16;
+
+impl<'f> ObjectFile<'f> {
+    fn new<M: Memory>(file: &'f sys::Fd, memory: &M, image: &Image) -> Self {
+        let mut segments = [[0; 3]; MOST_SEGMENTS];
+        let loaded = image.segments(memory).filter(|s| s.kind == segment_kind::LOAD);
+        for (place, segment) in segments.iter_mut().zip(loaded) {
+            *place = [segment.address.wrapping_add(image.bias), segment.file_bytes, segment.offset];
+        }
+        ObjectFile { file, segments }
+    }
+}
+
+impl Memory for ObjectFile<'_> {
+    fn copy(&self, at: u64, into: &mut [u8]) -> bool {
+        let holds = |[start, bytes, _]: &&[u64; 3]| at.wrapping_sub(*start) < *bytes;
+        let Some([start, _, offset]) = self.segments.iter().find(holds) else { return false };
+        sys::pread(self.file, into, offset.wrapping_add(at - start)) == Ok(into.len())
+    }
+}

@@ -1,0 +1,133 @@
+//! Clocks that end by themselves unless the handler sets them up again.
+//!
+//! If a program takes our signals by system calls of its own ([`system_calls`]), no code of ours runs any more that
+//! could end the clocks, and their signals would come to its handlers for as long as it runs. So in such a program a
+//! perf event stops after some expiries (it is replaced long before, for another period), and a timer after one.
+//!
+//! Signal safety: loads; system calls, none under a filter on them.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use crate::code::system_calls;
+use crate::process::session::Session;
+use crate::record::rings::Ring;
+use crate::signal::clock::{self, TICK_NS, period, thread_timer};
+use crate::signal::expiry::arm_again;
+use crate::sys;
+use pct_format::Clock;
+
+/// A perf event may expire so many times as often as it is to before it is replaced: signals that wait become one.
+const SLACK: u32 = 4;
+
+/// Handlers may not set clocks up any more.
+static IS_ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Whether clocks are set up in this way.
+#[inline]
+pub(crate) fn are_clocks_bounded() -> bool {
+    system_calls::actions_may_change() && !IS_ENDED.load(Ordering::Relaxed)
+}
+
+/// From now on no clock is bounded: a filter on system calls is about to be in force. Forked children inherit it.
+pub(crate) fn end_bounds() {
+    IS_ENDED.store(true, Ordering::Relaxed);
+}
+
+/// Expiries after which a thread's perf event is to stop.
+pub(super) fn most_expiries(session: &Session) -> Option<u32> {
+    let nominal = session.settings.period_ns.load(Ordering::Relaxed);
+    are_clocks_bounded().then(|| period::held_for(nominal).saturating_mul(SLACK))
+}
+
+/// The interval of a thread's timer that is about to be set up, to expire in `first_ns` for the first time.
+pub(super) fn interval_of(ring: &Ring, first_ns: u64, interval_ns: u64) -> u64 {
+    if !are_clocks_bounded() {
+        return interval_ns;
+    }
+    if ring.clock.load(Ordering::Relaxed) == Clock::Thread as u32 {
+        let now = sys::clock_ns(sys::thread_cpu_clock(ring.tid.load(Ordering::Relaxed)));
+        ring.first_at_ns.store(now + first_ns, Ordering::Relaxed);
+    }
+    0
+}
+
+/// The calling thread's timer has expired, and is started again. Gives the expiries that the signal stands for, as the
+/// kernel counts those of a timer with an interval: instants of a regular grid that have passed.
+#[cold]
+pub(crate) fn start_timer_again(session: &Session, ring: &Ring, expiries: u64) -> u64 {
+    if !session.may_call() || !session.on.load(Ordering::Relaxed) {
+        return expiries;
+    }
+    if ring.clock.load(Ordering::Relaxed) != Clock::Thread as u32 {
+        thread_timer::start_again(ring, TICK_NS, 0);
+        return expiries;
+    }
+    let interval = session.settings.period_ns.load(Ordering::Relaxed).max(1);
+    let now = sys::clock_ns(sys::CLOCK_THREAD_CPU);
+    let (expiries, next) = on_grid(ring.first_at_ns.load(Ordering::Relaxed), now, interval);
+    ring.first_at_ns.store(next, Ordering::Relaxed);
+    thread_timer::start_again(ring, next - now, 0);
+    expiries
+}
+
+/// How many instants of a grid have passed, `due` being the first that counts, and when the next is.
+fn on_grid(due: u64, now: u64, interval: u64) -> (u64, u64) {
+    // Not known, or expired too soon by the clock as it is read here.
+    let due = if due == 0 || due > now { now } else { due };
+    let passed = (now - due).checked_div(interval).unwrap_or(0) + 1;
+    (passed, due + passed * interval)
+}
+
+/// At a tick of a thread whose samples do not come, although it uses time: so many signals of its event have waited at
+/// once that the event has stopped. It gets another one. `missing_ns`: what no sample stands for.
+pub(crate) fn revive_event(session: &Session, ring: &Ring, missing_ns: u64) {
+    /// Sooner than that it is replaced by samples.
+    const PERIODS: u64 = 16;
+    let period = session.settings.period_ns.load(Ordering::Relaxed);
+    if missing_ns < PERIODS * period
+        || !are_clocks_bounded()
+        || ring.clock.load(Ordering::Relaxed) != Clock::Perf as u32
+    {
+        return;
+    }
+    arm_again(session, ring, || {
+        if clock::arm_perf(session, ring, clock::first_of_thread(period)).is_ok() {
+            ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
+            ring.first_at_ns.store(0, Ordering::Relaxed);
+            ring.period_ns.store(period, Ordering::Relaxed);
+        }
+    });
+}
+
+/// A thread's timer goes on without us.
+pub(crate) fn let_timer_go_on(session: &Session, ring: &Ring) {
+    let of_samples = ring.clock.load(Ordering::Relaxed) == Clock::Thread as u32;
+    let interval = if of_samples { session.settings.period_ns.load(Ordering::Relaxed) } else { TICK_NS };
+    if let Some(left) = thread_timer::left(ring) {
+        thread_timer::start_again(ring, if left == 0 { interval } else { left }, interval);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_keeps_its_grid() {
+        assert_eq!(on_grid(1000, 1000, 100), (1, 1100));
+        assert_eq!(on_grid(1000, 1099, 100), (1, 1100));
+        assert_eq!(on_grid(1000, 1350, 100), (4, 1400));
+        // All that has passed is counted once, whenever somebody looks.
+        let (mut due, mut counted) = (7, 0);
+        for now in (7..10_000).step_by(37) {
+            if now >= due {
+                let (passed, next) = on_grid(due, now, 100);
+                counted += passed;
+                due = next;
+            }
+        }
+        assert_eq!(counted, (due - 7) / 100);
+        assert_eq!(on_grid(0, 500, 100), (1, 600), "not known");
+        assert_eq!(on_grid(510, 500, 100), (1, 600), "too soon");
+    }
+}
