@@ -25,7 +25,7 @@ use crate::signal::expiry::{goes_on_by_first, set_period};
 use crate::signal::sample::{sample, sample_apart};
 use crate::signal::{bus, host, kernel, masks, system_time};
 use crate::sys;
-use crate::sys::arch::{self, Regs, SI_TIMER, SigInfo, TRAP_PERF};
+use crate::sys::arch::{self, POLL_HUP, Regs, SI_TIMER, SigInfo, TRAP_PERF};
 use pct_format::{Clock, LossCause};
 
 /// Address of the handler.
@@ -85,6 +85,9 @@ fn on_clock(session: &Session, info: SigInfo, regs: Regs) -> bool {
             on_process_timer(session, regs);
             return true;
         }
+        if info.code() > POLL_HUP {
+            return false;
+        }
         let ring = session.rings.own(session.may_call());
         if ring.is_some_and(|ring| !births::is_expiry(session, ring)) {
             return true;
@@ -126,7 +129,8 @@ fn on_clock(session: &Session, info: SigInfo, regs: Regs) -> bool {
 fn on_clock_without_ring(signal: i32, info: SigInfo, regs: Regs) -> bool {
     let Some(session) = session::current() else { return false };
     let clock = session.settings.clock.load(Ordering::Relaxed);
-    let is_clocks = clock == Clock::Perf as u32 || clock == Clock::Sigtrap as u32 && info.code() == TRAP_PERF;
+    let is_clocks = clock == Clock::Perf as u32 && info.code() <= POLL_HUP
+        || clock == Clock::Sigtrap as u32 && info.code() == TRAP_PERF;
     if !is_clocks || info.code() <= 0 || signal != session.settings.signal.load(Ordering::Relaxed) {
         return false;
     }

@@ -522,6 +522,9 @@ pub struct SigInfo(*const u8);
 pub const SI_TIMER: i32 = -2;
 /// `si_code` of a SIGTRAP from a perf event.
 pub const TRAP_PERF: i32 = 6;
+/// The largest si_code of a signal that a file sends to its owner, as perf events do. The kernel's own SIGURG, for data
+/// out of band, has another.
+pub const POLL_HUP: i32 = 6;
 
 impl SigInfo {
     /// Wraps the pointer.

@@ -130,6 +130,21 @@ fn a_program_dies_of_our_signal_as_it_would_have() {
 }
 
 #[test]
+fn the_kernels_own_signal_for_urgent_data_is_no_sample() {
+    let Some(victim) = victim() else { return };
+    for clock in ["perf", "sigtrap", "thread"] {
+        let run = Run::new(victim, &["urgent"], &format!("clock={clock}"), |_| ());
+        if run.output.status.code() == Some(77) {
+            return pct_kit::skip("no loopback network");
+        }
+        let account = run.ok().only_file();
+        // Its own account: user and system time of the process.
+        let spent: f64 = account.threads.iter().map(|(_, seconds)| seconds).sum();
+        about(account.user + account.system, spent);
+    }
+}
+
+#[test]
 fn a_program_with_a_profiling_timer_keeps_it() {
     let Some(victim) = victim() else { return };
     for clock in ["auto", "thread"] {
