@@ -4,7 +4,8 @@
 use std::time::Instant;
 
 use pct_elf::{Image, Memory, Segment, segment_kind};
-use pct_sampler::code::call_sites::{Bytes, each_call_in};
+use pct_sampler::code::call_sites::each_call_in;
+use pct_sampler::code::object_bytes::Bytes;
 use pct_sampler::code::system_calls::is_of_c_library;
 
 /// An object's file, by the addresses that its linker gave.

@@ -6,8 +6,8 @@
 //!
 //! Signal safety: the memory that is given, no other calls.
 
-use crate::code::call_sites::Bytes;
 use crate::code::instructions::{Instruction, decode};
+use crate::code::object_bytes::Bytes;
 use pct_elf::Memory;
 
 /// What a walk from a function's start found at an address.

@@ -11,11 +11,11 @@
 //!
 //! Signal safety: that of the memory that is given.
 
-use core::fmt;
 use core::ops::ControlFlow;
 
 #[cfg(target_arch = "x86_64")]
 use crate::code::call_number::{CONTEXT, Walk, may_begin_at, walk};
+use crate::code::object_bytes::Bytes;
 use pct_elf::{Image, Memory, Segment, segment_flag, segment_kind};
 use pct_unwind::reader::Section;
 use pct_unwind::table::Header;
@@ -27,25 +27,9 @@ const SETS_ACTION: u32 = 13;
 #[cfg(target_arch = "aarch64")]
 const SETS_ACTION: u32 = 134;
 
-/// Bytes of an object by their addresses, from wherever they come: one type, so that the search is compiled once.
-#[derive(Clone, Copy)]
-pub struct Bytes<'m>(pub &'m dyn Fn(u64, &mut [u8]) -> bool);
-
-impl fmt::Debug for Bytes<'_> {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("Bytes")
-    }
-}
-
-impl Memory for Bytes<'_> {
-    fn copy(&self, at: u64, into: &mut [u8]) -> bool {
-        (self.0)(at, into)
-    }
-}
-
 /// Whether a call that may change actions is found. `headers` has the object's program headers, `contents` the rest.
 pub(super) fn has_call(headers: Bytes<'_>, contents: Bytes<'_>, image: &Image) -> bool {
-    let object = Object { contents, functions: Functions::of(headers, contents, image) };
+    let object = Object { contents, functions: Functions::read_list(headers, contents, image) };
     code_of(&headers, image).any(|(start, bytes)| {
         object.find_calls(start, start.wrapping_add(bytes), |_| ControlFlow::Break(())).is_break()
     })
@@ -54,7 +38,7 @@ pub(super) fn has_call(headers: Bytes<'_>, contents: Bytes<'_>, image: &Image) -
 /// Calls `each` for the address of each instruction in an object's code that may change an action. Of code that cannot
 /// be read the first address.
 pub fn each_call_in(contents: Bytes<'_>, image: &Image, mut each: impl FnMut(u64)) {
-    let object = Object { contents, functions: Functions::of(contents, contents, image) };
+    let object = Object { contents, functions: Functions::read_list(contents, contents, image) };
     for (start, bytes) in code_of(&contents, image) {
         let _ = object.find_calls(start, start.wrapping_add(bytes), |place| {
             each(place);
@@ -84,7 +68,7 @@ struct Functions {
 }
 
 impl Functions {
-    fn of(headers: Bytes<'_>, contents: Bytes<'_>, image: &Image) -> Option<Functions> {
+    fn read_list(headers: Bytes<'_>, contents: Bytes<'_>, image: &Image) -> Option<Functions> {
         let header = image.segment(&headers, segment_kind::UNWIND)?.address.wrapping_add(image.bias);
         let bytes: [u8; 12] = contents.bytes(header)?;
         let (offset, count) = Header::parse(&Section { bytes: &bytes, addr: header })?.list?;
@@ -278,7 +262,7 @@ mod tests {
     #[test]
     fn a_walk_from_each_function_meets_the_next() {
         let Some(image) = loaded("/libc.so.6") else { return pct_kit::skip("no glibc here") };
-        let functions = Functions::of(own(), own(), &image).expect("a list");
+        let functions = Functions::read_list(own(), own(), &image).expect("a list");
         let start = |number: u64| functions.address_at(own(), 8 * number).expect("readable");
         let near = (1..functions.count).map(|number| (start(number - 1), start(number)));
         let walked: Vec<_> = near.filter(|(from, to)| to - from < 2048).collect();

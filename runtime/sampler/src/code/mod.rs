@@ -12,6 +12,7 @@ pub(crate) mod java;
 pub(crate) mod java_codes;
 pub mod maps;
 mod object_answers;
+pub mod object_bytes;
 pub mod python;
 pub mod readable;
 pub mod regions;

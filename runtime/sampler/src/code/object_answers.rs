@@ -30,12 +30,12 @@ pub(super) struct Key(u64);
 
 impl Key {
     /// Of an open object.
-    pub(super) fn of(object: &sys::Fd) -> Option<Key> {
-        Some(Key::of_words(sys::version_of_file(object).ok()?))
+    pub(super) fn read(object: &sys::Fd) -> Option<Key> {
+        Some(Key::mix(sys::version_of_file(object).ok()?))
     }
 
     /// FNV-1a over words, mixed once more (the finalizer of MurmurHash3): any bit changes half of the others.
-    fn of_words(words: [u64; 5]) -> Key {
+    fn mix(words: [u64; 5]) -> Key {
         let mixed = |hash: u64, word: u64| (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23);
         let hash = words.into_iter().chain([SEARCH]).fold(0xcbf2_9ce4_8422_2325, mixed);
         let hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -43,7 +43,7 @@ impl Key {
         Key((hash ^ hash >> 33) << 1 | 2)
     }
 
-    const fn word(self, answer: bool) -> u64 {
+    const fn with_answer(self, answer: bool) -> u64 {
         self.0 | answer as u64
     }
 }
@@ -75,11 +75,15 @@ impl Answers {
 
     /// Keeps what was found out: in an empty place, else in one of the others'.
     pub(super) fn keep(&self, key: Key, answer: bool) {
+        // Beyond the limit the kernel would send SIGXFSZ.
+        if sys::soft_limit(sys::RLIMIT_FSIZE) < MOST_BYTES {
+            return;
+        }
         let Some(words) = self.read(key) else { return };
         let empty = words.as_chunks::<8>().0.iter().position(|word| *word == [0; 8]);
         let place = empty.unwrap_or((key.0 >> 1) as usize % (GROUP / 8));
         let at = self.group_of(key) + 8 * place as u64;
-        let _ = sys::pwrite(&self.file, &key.word(answer).to_ne_bytes(), at);
+        let _ = sys::pwrite(&self.file, &key.with_answer(answer).to_ne_bytes(), at);
     }
 }
 
@@ -101,7 +105,7 @@ mod tests {
         assert!(open(&path).is_none(), "the library makes none");
         std::fs::write(&path, [0; GROUP]).expect("written");
         let answers = open(&path).expect("there");
-        let key = |number| Key::of_words([number, 2, 3, 4, 5]);
+        let key = |number| Key::mix([number, 2, 3, 4, 5]);
         assert_eq!(answers.get(key(1)), None);
         for number in 0..8 {
             answers.keep(key(number), number % 2 == 0);

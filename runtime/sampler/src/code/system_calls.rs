@@ -15,8 +15,9 @@
 
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-use crate::code::call_sites::{Bytes, code_of, has_call};
+use crate::code::call_sites::{code_of, has_call};
 use crate::code::object_answers::{Answers, Key};
+use crate::code::object_bytes::Bytes;
 use crate::sys::text::Buf;
 use crate::sys::{self, CStr};
 use pct_elf::{Ahead, Image, Memory, segment_kind};
@@ -68,7 +69,7 @@ impl Search {
         const FEW_BYTES: u64 = 64 << 10;
         let bytes = code_of(memory, image).fold(0u64, |sum, (_, bytes)| sum.saturating_add(bytes));
         let file = if bytes > FEW_BYTES { file() } else { None };
-        let keep = file.as_ref().and_then(Key::of).and_then(|key| Some((self.answers.as_ref()?, key)));
+        let keep = file.as_ref().and_then(Key::read).and_then(|key| Some((self.answers.as_ref()?, key)));
         if let Some(answer) = keep.and_then(|(answers, key)| answers.get(key)) {
             return answer;
         }
@@ -93,6 +94,12 @@ impl Search {
 #[must_use]
 pub fn actions_may_change() -> bool {
     ANSWER.load(Ordering::Relaxed) == FOUND
+}
+
+/// Whether all code of the program's own was searched, and none can.
+#[must_use]
+pub fn none_found() -> bool {
+    ANSWER.load(Ordering::Relaxed) == NONE_FOUND
 }
 
 /// Calls its argument for each object of the program's own, with the path of its file; with `None` if its headers
@@ -152,8 +159,8 @@ pub(super) fn search_new<M: Memory>(
     }
 }
 
-/// Code that was searched, by a hash of its first address; of what came after the start mixed with the file's number. 0 =
-/// no more. (Of very many objects the last are searched again in each child of a fork.)
+/// Code that was searched, by a hash of its first address; of what came after the start mixed with the file's number.
+/// 0 = no more. (Of very many objects the last are searched again in each child of a fork.)
 static SEARCHED: [AtomicU32; 160] = [const { AtomicU32::new(0) }; 160];
 
 /// Fibonacci hashing; never 0.

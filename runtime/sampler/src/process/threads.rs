@@ -15,7 +15,7 @@ use crate::record::log::Log;
 use crate::record::rings::Ring;
 use crate::signal::clock::by_timer::{SYSTEM_NS_UNKNOWN, go_by_timer};
 use crate::signal::clock::{self, bounded, itimer, perf, period, thread_timer};
-use crate::signal::sample::record_put_off;
+use crate::signal::put_off::record_put_off;
 use crate::signal::stores_may_fault::StoresMayFault;
 use crate::signal::{masks, numbers};
 use crate::sys::text::parse_number;
@@ -129,7 +129,7 @@ fn arm_clock(session: &Session, ring: &Ring, own: Own, strict: bool) -> sys::Res
                 Ok(()) => {
                     // The tick beside it accounts system time and calls the housekeeper: without it we know less, but
                     // we can sample.
-                    let _ = clock::arm_timer(session, ring, clock::TICK_NS, clock::TICK_NS);
+                    let _ = clock::arm_timer(session, ring, thread_timer::TICK_NS, thread_timer::TICK_NS);
                     Ok(())
                 }
                 Err(e) if strict => Err(e),
@@ -141,7 +141,7 @@ fn arm_clock(session: &Session, ring: &Ring, own: Own, strict: bool) -> sys::Res
         // The process's timer samples; each thread's tick calls the housekeeper.
         _ => {
             ring.clock.store(clock as u32, Ordering::Relaxed);
-            let _ = clock::arm_timer(session, ring, clock::TICK_NS, clock::TICK_NS);
+            let _ = clock::arm_timer(session, ring, thread_timer::TICK_NS, thread_timer::TICK_NS);
             Ok(())
         }
     }

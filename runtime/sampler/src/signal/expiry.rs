@@ -7,10 +7,11 @@ use core::sync::atomic::{Ordering, fence};
 use crate::process::session::Session;
 use crate::record::rings::{NotEntered, Ring};
 use crate::signal::clock::by_timer::go_by_timer;
-use crate::signal::clock::{self, perf, period, thread_timer};
+use crate::signal::clock::{self, bounded, perf, period, thread_timer};
 use crate::signal::masks;
 use crate::sys;
 use crate::sys::arch::Regs;
+use pct_format::Clock;
 
 /// See [`goes_on_by_first`].
 const MOST_PASSED_OVER: u32 = 3;
@@ -77,6 +78,27 @@ pub(super) fn arm_again(session: &Session, ring: &Ring, arm: impl FnOnce()) {
     if entered.is_ok() {
         ring.exit();
     }
+}
+
+/// At a tick of a thread whose samples do not come, although it uses time: so many signals of its event have waited at
+/// once that the event has stopped. It gets another one. `missing_ns`: what no sample stands for.
+pub(crate) fn revive_event(session: &Session, ring: &Ring, missing_ns: u64) {
+    /// Sooner than that it is replaced by samples.
+    const PERIODS: u64 = 16;
+    let period = session.settings.period_ns.load(Ordering::Relaxed);
+    if missing_ns < PERIODS * period
+        || !bounded::are_clocks_bounded()
+        || ring.clock.load(Ordering::Relaxed) != Clock::Perf as u32
+    {
+        return;
+    }
+    arm_again(session, ring, || {
+        if clock::arm_perf(session, ring, clock::first_of_thread(period)).is_ok() {
+            ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
+            ring.first_at_ns.store(0, Ordering::Relaxed);
+            ring.period_ns.store(period, Ordering::Relaxed);
+        }
+    });
 }
 
 /// Replaces the perf event by one of another period: at an expiry, so that no part of a period is lost, and

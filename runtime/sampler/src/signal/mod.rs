@@ -11,6 +11,7 @@ pub(crate) mod kernel;
 pub mod masks;
 pub mod moves;
 pub mod numbers;
+pub(crate) mod put_off;
 pub(crate) mod sample;
 pub mod spent;
 pub(crate) mod stores_may_fault;

@@ -87,7 +87,10 @@ pub fn still_ours(session: &Session) -> bool {
 pub(crate) fn say_if_taken_unseen(session: &Session) {
     let settings = &session.settings;
     let signals = [&settings.signal, &settings.tick_signal].map(|of| of.load(Ordering::Relaxed));
-    if session.on.load(Ordering::Relaxed) && !signals.into_iter().all(numbers::installed) {
+    if session.on.load(Ordering::Relaxed)
+        && !system_calls::none_found()
+        && !signals.into_iter().all(numbers::installed)
+    {
         session.log.lose(LossCause::Taken, 1, 0);
         report::report(b"the program set the action of the sampling signal by a system call of its own: sampling ended there");
     }

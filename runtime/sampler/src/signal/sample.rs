@@ -11,9 +11,10 @@ use crate::process::session::Session;
 use crate::process::{bookkeeping, file, housekeeper, rotation};
 use crate::record::rings::{NotEntered, Ring};
 use crate::record::time;
+use crate::signal::put_off::record_put_off;
 use crate::sys::arch::Regs;
 use pct_format::layout::header as at;
-use pct_format::{CutCause, LossCause, StackMode, record};
+use pct_format::{CutCause, LossCause, record};
 
 /// Frames that a sample itself may carry: a quarter of a segment. Of a deeper stack the innermost are kept.
 pub(super) const MOST_OWN_FRAMES: usize = 2048;
@@ -85,19 +86,6 @@ pub(super) fn carried(session: &Session, ring: &Ring) -> u64 {
         record_put_off(session, ring, pc, weight);
     }
     0
-}
-
-/// The record of expiries that had no file: the place of the last one, and no callers.
-pub(crate) fn record_put_off(session: &Session, ring: &Ring, pc: u64, weight: u64) {
-    let now = time::now();
-    if session.settings.stack.load(Ordering::Relaxed) == StackMode::None as u32 {
-        let sample = record::long_sample(now, pc, weight, false, 0);
-        ring.push(&session.log, &session.rings, session.may_call(), 1, weight, &sample, &[]);
-    } else {
-        let sample = record::sample_with_frames(now, pc, weight, false, 1);
-        let cut = [record::Frame::Cut(CutCause::NotRead).encode()];
-        ring.push(&session.log, &session.rings, session.may_call(), 1, weight, &sample, &cut);
-    }
 }
 
 /// A sample that cannot be written. In a session that ended, the next one's sample of this thread stands for it

@@ -8,8 +8,8 @@ use crate::process::session::Session;
 use crate::process::threads;
 use crate::record::rings::Ring;
 use crate::signal::clock::by_timer::{SYSTEM_NS_UNKNOWN, go_by_timer};
-use crate::signal::clock::{bounded, itimer, perf};
-use crate::signal::expiry::arm_again;
+use crate::signal::clock::{itimer, perf};
+use crate::signal::expiry::{arm_again, revive_event};
 use crate::signal::moves;
 use crate::sys;
 use crate::sys::arch::{self, Regs};
@@ -123,7 +123,7 @@ fn system_time(session: &Session, ring: &Ring, regs: Regs, period: u64) -> Optio
         return None;
     }
     missing -= slack;
-    bounded::revive_event(session, ring, missing);
+    revive_event(session, ring, missing);
     let inherited = session.inherited.is_on();
     if inherited {
         missing = missing.min(session.inherited.missing_ns());

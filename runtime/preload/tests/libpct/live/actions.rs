@@ -96,6 +96,38 @@ fn the_clock_changes_when_such_code_is_loaded() {
     }
 }
 
+#[test]
+fn what_was_found_about_an_object_is_kept_where_that_does_no_harm() {
+    const BASH: &str = "/bin/bash";
+    if !Path::new(BASH).exists() {
+        return pct_kit::skip("no bash");
+    }
+    let home = tempfile::tempdir().expect("a folder");
+    let answers = home.path().join("pct/objects");
+    // How many answers there are after this command.
+    let run = |command: &str| {
+        let run = Run::new(Path::new(BASH), &["-c", command], "hz=100", |bash| {
+            bash.env("XDG_CACHE_HOME", home.path());
+        });
+        if !run.output.status.success() {
+            harm(&format!("{command}: {:?}", run.output));
+        }
+        let words = std::fs::read(&answers).ok()?;
+        Some(words.as_chunks::<8>().0.iter().filter(|word| **word != [0; 8]).count())
+    };
+    assert_eq!(run(":"), None, "the library makes no file");
+    std::fs::create_dir(home.path().join("pct")).expect("made");
+    std::fs::write(&answers, [0; 4096]).expect("written");
+    let first = run(":");
+    assert!(first.is_some_and(|count| count > 0));
+    assert_eq!(run(":"), first, "it is known");
+    // The copy is another object. Under this limit the kernel would send a signal for what is written.
+    let copy = home.path().join("bash");
+    std::fs::copy(BASH, &copy).expect("copied");
+    assert_eq!(run(&format!("ulimit -f 0; exec {} -c :", copy.display())), first);
+    assert!(run(&format!("exec {} -c :", copy.display())) > first);
+}
+
 /// `actions.c` as a library; `None` without a C compiler.
 fn library() -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libpct/actions.c");

@@ -11,8 +11,8 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use crate::code::system_calls;
 use crate::process::session::Session;
 use crate::record::rings::Ring;
-use crate::signal::clock::{self, TICK_NS, period, thread_timer};
-use crate::signal::expiry::arm_again;
+use crate::signal::clock::thread_timer::TICK_NS;
+use crate::signal::clock::{period, thread_timer};
 use crate::sys;
 use pct_format::Clock;
 
@@ -76,27 +76,6 @@ fn on_grid(due: u64, now: u64, interval: u64) -> (u64, u64) {
     let due = if due == 0 || due > now { now } else { due };
     let passed = (now - due).checked_div(interval).unwrap_or(0) + 1;
     (passed, due + passed * interval)
-}
-
-/// At a tick of a thread whose samples do not come, although it uses time: so many signals of its event have waited at
-/// once that the event has stopped. It gets another one. `missing_ns`: what no sample stands for.
-pub(crate) fn revive_event(session: &Session, ring: &Ring, missing_ns: u64) {
-    /// Sooner than that it is replaced by samples.
-    const PERIODS: u64 = 16;
-    let period = session.settings.period_ns.load(Ordering::Relaxed);
-    if missing_ns < PERIODS * period
-        || !are_clocks_bounded()
-        || ring.clock.load(Ordering::Relaxed) != Clock::Perf as u32
-    {
-        return;
-    }
-    arm_again(session, ring, || {
-        if clock::arm_perf(session, ring, clock::first_of_thread(period)).is_ok() {
-            ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
-            ring.first_at_ns.store(0, Ordering::Relaxed);
-            ring.period_ns.store(period, Ordering::Relaxed);
-        }
-    });
 }
 
 /// A thread's timer goes on without us.

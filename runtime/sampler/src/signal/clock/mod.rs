@@ -33,8 +33,6 @@ use pct_format::layout::header as at;
 pub const DEFAULT_HZ: u64 = 997;
 /// The first kernel that keeps a SIGTRAP of a perf event for a thread that blocks it: older ones kill the process.
 const SIGTRAP_FROM_KERNEL: (u64, u64) = (5, 19);
-/// Interval of the timer that accounts system time beside a perf clock: it is tick-bound, so this is a lower bound.
-pub const TICK_NS: u64 = 4_000_000;
 
 /// The clock in use.
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +145,7 @@ pub fn shortest_first(period: u64) -> u64 {
 /// the first tick, and so on.
 #[must_use]
 pub fn first_at_tick(period: u64) -> u64 {
-    let tick = 1_000_000_000u64.checked_div(sys::tick_hz()).unwrap_or(TICK_NS).max(1);
+    let tick = 1_000_000_000u64.checked_div(sys::tick_hz()).unwrap_or(thread_timer::TICK_NS).max(1);
     (sys::random(period) / tick * tick).max(1)
 }
 

@@ -11,6 +11,9 @@ use core::sync::atomic::Ordering;
 use crate::record::rings::Ring;
 use crate::sys::{self, TimerId};
 
+/// Interval of the timer that accounts system time beside a perf clock: it is tick-bound, so this is a lower bound.
+pub const TICK_NS: u64 = 4_000_000;
+
 /// Creates and starts the timer of `ring`'s thread.
 ///
 /// # Errors
