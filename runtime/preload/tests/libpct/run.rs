@@ -74,10 +74,12 @@ impl Run {
         options: &str,
         set: impl FnOnce(&mut Command),
     ) -> Run {
+        // It may be built now, which takes long.
+        let library = library(true);
         STOLEN_BEFORE.get_or_init(pct_kit::stolen_seconds);
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = Command::new(program);
-        command.args(arguments).env("LD_PRELOAD", library(true));
+        command.args(arguments).env("LD_PRELOAD", library);
         command.env("PCT", format!("out={},{options}", folder.path().display()));
         std::fs::write(folder.path().join("pct.status"), b"").expect("written");
         set(&mut command);

@@ -81,6 +81,10 @@ fn on_clock(session: &Session, info: SigInfo, regs: Regs) -> bool {
         session.rings.by_value(info.perf_data())
     } else {
         cold_path();
+        if clock == Clock::Thread as u32 {
+            // Its timers' signals have another code.
+            return false;
+        }
         if clock != Clock::Perf as u32 {
             on_process_timer(session, regs);
             return true;
