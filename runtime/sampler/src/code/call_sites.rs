@@ -108,8 +108,8 @@ struct Object<'m> {
     functions: Option<Functions>,
 }
 
-/// Bytes that are read at once.
-const PIECE: usize = 32 << 10;
+/// Bytes that are read at once: a program may switch sampling on from a thread with a small stack.
+const PIECE: usize = 8 << 10;
 
 impl Object<'_> {
     /// Calls `each` for the addresses from `start` to `end` of instructions that may change an action.
@@ -193,7 +193,7 @@ impl Object<'_> {
     fn has_number_before(&self, address: u64) -> bool {
         const LOOKED_AT: usize = 48;
         let mut before = [0u8; LOOKED_AT];
-        if !self.contents.copy(address - LOOKED_AT as u64, &mut before) {
+        if !self.contents.copy(address.wrapping_sub(LOOKED_AT as u64), &mut before) {
             return true;
         }
         (0..LOOKED_AT).any(|at| match *before.get(at..).unwrap_or(&[]) {

@@ -44,18 +44,31 @@ const NOT_KEPT: Budget = Budget { at_start: 8 << 20, later: 4 << 20 };
 
 /// A search under way.
 #[derive(Debug)]
-struct Search {
+struct Search<'p> {
+    /// Path of the file of answers, while that was not tried.
+    path: Option<CStr<'p>>,
     answers: Option<Answers>,
-    /// Bytes that may still be searched.
+    /// Bytes that may still be searched, and how many more if answers are kept.
     left: u64,
+    left_if_kept: u64,
 }
 
-impl Search {
+impl<'p> Search<'p> {
     /// `answers`: path of the file of answers.
-    fn new(answers: Option<CStr<'_>>, budget: impl Fn(Budget) -> u64) -> Search {
-        let answers = answers.and_then(Answers::open);
-        let left = budget(if answers.is_some() { KEPT } else { NOT_KEPT });
-        Search { answers, left }
+    fn new(answers: Option<CStr<'p>>, budget: impl Fn(Budget) -> u64) -> Self {
+        let left = budget(NOT_KEPT);
+        Search { path: answers, answers: None, left, left_if_kept: budget(KEPT) - left }
+    }
+
+    /// Opens the file of answers, unless that was tried before.
+    fn open_answers(&mut self) {
+        self.answers = match self.path.take() {
+            Some(path) => Answers::open(path),
+            None => return,
+        };
+        if self.answers.is_some() {
+            self.left += self.left_if_kept;
+        }
     }
 
     /// Whether code of an object may change actions. `memory` has its headers, `file` opens its file.
@@ -69,6 +82,9 @@ impl Search {
         const FEW_BYTES: u64 = 64 << 10;
         let bytes = code_of(memory, image).fold(0u64, |sum, (_, bytes)| sum.saturating_add(bytes));
         let file = if bytes > FEW_BYTES { file() } else { None };
+        if file.is_some() {
+            self.open_answers();
+        }
         let keep = file.as_ref().and_then(Key::read).and_then(|key| Some((self.answers.as_ref()?, key)));
         if let Some(answer) = keep.and_then(|(answers, key)| answers.get(key)) {
             return answer;

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use crate::process::session::{self, Quiet, Refused, Session};
 use crate::process::watch;
 use crate::signal::clock::itimer;
-use crate::sys::arch::{SI_TIMER, SigInfo};
+use crate::sys::arch::{POLL_HUP, SI_TIMER, SigInfo};
 use crate::sys::{self, SIG_DFL, SIG_IGN, SIGTRAP, SIGURG, SigAction, SignalSet, arch, signal_bit};
 use pct_format::Clock;
 
@@ -133,8 +133,14 @@ fn take_if_free(signal: i32) -> bool {
 #[must_use]
 pub fn is_from_our_clocks(session: &Session, signal: i32, info: SigInfo) -> bool {
     let settings = &session.settings;
-    (signal == settings.signal.load(Ordering::Relaxed) && info.code() > 0)
+    (signal == settings.signal.load(Ordering::Relaxed) && is_expiry(signal, info))
         || (signal == settings.tick_signal.load(Ordering::Relaxed) && is_our_timer(session, info))
+}
+
+/// Whether a signal on a number of the sampling clock's comes from an event or the process's timer. (The kernel's own
+/// SIGURG is for data out of band.)
+fn is_expiry(signal: i32, info: SigInfo) -> bool {
+    info.code() > 0 && (signal != SIGURG || info.code() <= POLL_HUP)
 }
 
 fn is_our_timer(session: &Session, info: SigInfo) -> bool {
@@ -170,7 +176,7 @@ impl HandOver {
             let Some(info) = sys::take_pending_info(signal_bit(self.signal)) else { return };
             // SAFETY: the kernel has filled it.
             let details = unsafe { SigInfo::new(info.as_ptr().cast()) };
-            let ours = details.code() > 0 || is_our_timer(session, details);
+            let ours = is_expiry(self.signal, details) || is_our_timer(session, details);
             if !ours {
                 place.write(info);
                 self.count += 1;
