@@ -23,6 +23,7 @@ mod live {
     mod archive;
     mod attach;
     mod attach_accounts;
+    mod attach_actions;
     mod attach_again;
     mod attach_controller;
     mod attach_loading;

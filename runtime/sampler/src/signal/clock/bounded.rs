@@ -1,8 +1,10 @@
 //! Clocks that end by themselves unless the handler sets them up again.
 //!
-//! If a program takes our signals by system calls of its own ([`system_calls`]), no code of ours runs any more that
-//! could end the clocks, and their signals would come to its handlers for as long as it runs. So in such a program a
-//! perf event stops after some expiries (it is replaced long before, for another period), and a timer after one.
+//! If a program takes the clocks' signals by system calls of its own ([`system_calls`]), pct's handler does not run any
+//! more. It could not end the clocks, and their signals would come to the program's handlers for as long as it runs. So
+//! a perf event stops after some expiries (it is replaced long before, for another period), and a timer after one. Only
+//! where all code was searched and none can make such a call the clocks go on by themselves. Where pct attached, nobody
+//! searched.
 //!
 //! Signal safety: loads; system calls, none under a filter on them.
 
@@ -25,7 +27,7 @@ static IS_ENDED: AtomicBool = AtomicBool::new(false);
 /// Whether clocks are set up in this way.
 #[inline]
 pub(crate) fn are_clocks_bounded() -> bool {
-    system_calls::actions_may_change() && !IS_ENDED.load(Ordering::Relaxed)
+    !system_calls::none_found() && !IS_ENDED.load(Ordering::Relaxed)
 }
 
 /// From now on no clock is bounded: a filter on system calls is about to be in force. Forked children inherit it.
