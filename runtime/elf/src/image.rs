@@ -30,6 +30,10 @@ pub mod segment_flag {
 
 /// Bytes of a program header.
 const HEADER_BYTES: u64 = 56;
+
+/// Bytes at the beginning of an image that are worth reading in one piece: the ELF header and the program headers of
+/// nearly all objects.
+pub const HEAD_BYTES: usize = 64 + 20 * 56;
 /// Most program headers that are read.
 const MOST_HEADERS: u64 = 1000;
 /// Most bytes of notes that are read in one segment.

@@ -23,7 +23,7 @@ mod symbols;
 mod unloadable;
 
 pub use dynamic::Dynamic;
-pub use image::{Image, Segment, segment_flag, segment_kind};
+pub use image::{HEAD_BYTES, Image, Segment, segment_flag, segment_kind};
 pub use linked::{LinkedObject, LinkedObjects};
 pub use memory::{Ahead, BytesAt, Memory};
 pub use notes::{Note, Notes};

@@ -10,9 +10,10 @@
 //! privileges first (PR_SET_NO_NEW_PRIVS), so sampling pauses there. What cannot be known: a filter of root's, or of
 //! a program that gives up its privileges by such an instruction too, or that was started without them.
 //!
-//! Three settings let no handler of ours run: the kernel's strict mode, dispatch of system calls by the program, and a
-//! time stamp counter whose reading is a fault. Sampling ends before one of them is in force. If the program makes such
-//! a setting by a system call instruction of its own, nobody tells us, and our next handler ends the program.
+//! Under three settings pct's handlers cannot run: the kernel's strict mode, dispatch of system calls by the program,
+//! and a time stamp counter whose reading is a fault. Sampling ends before one of them is in force. If the program
+//! makes such a setting by a system call instruction of its own, nobody tells us, and our next handler ends the
+//! program.
 //!
 //! Signal safety: as the functions' own; all of it runs before the host's call.
 
@@ -92,7 +93,7 @@ fn before_counter_faults() {
     end_for(OffFor::NoCounter, cause);
 }
 
-/// Before a setting under which no handler of ours may run: sampling ends for good. Under an earlier filter on system
+/// Before a setting under which pct's handlers cannot run: sampling ends for good. Under an earlier filter on system
 /// calls the clocks cannot be stopped any more.
 fn end_for(why: OffFor, cause: &[u8]) {
     let Some(session) = own() else { return };

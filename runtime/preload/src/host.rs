@@ -8,7 +8,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use pct_elf::{Ahead, Dynamic, Image, LinkedObjects, Symbols};
+use pct_elf::{Ahead, Dynamic, HEAD_BYTES, Image, LinkedObjects, Symbols};
 use pct_sampler::code::system_calls::{self, OwnMemory};
 use pct_sampler::sys::{self, CStr, arch, auxv::Auxv, loaded::Loaded};
 use pct_sampler::{process::boot, record::time};
@@ -185,9 +185,6 @@ pub(crate) fn each_bias(each: impl FnMut(u64)) {
     LinkedObjects::new(&memory, debug()).map(|object| object.bias).for_each(each);
 }
 
-/// Bytes of the headers of nearly all objects.
-const HEADERS: usize = 64 + 16 * 56;
-
 /// The objects of the program's own that the loader has mapped: neither ours nor the C library's.
 pub(crate) fn each_object(each: &mut dyn FnMut(Option<&Image>, CStr<'_>)) {
     let ours = own_dynamic();
@@ -205,7 +202,7 @@ pub(crate) fn each_object(each: &mut dyn FnMut(Option<&Image>, CStr<'_>)) {
             continue;
         }
         // Through the kernel: the first page of an object that is not linked to 0 lies elsewhere.
-        let headers = Ahead::<_, HEADERS>::new(&OwnMemory, object.bias);
+        let headers = Ahead::<_, HEAD_BYTES>::new(&OwnMemory, object.bias);
         each(Image::at_base(&headers, object.bias).as_ref(), path);
     }
 }

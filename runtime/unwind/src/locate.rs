@@ -12,7 +12,7 @@
 use super::cfi::{self, Fde};
 use super::reader::Section;
 use super::table::{FdeRef, Header};
-use pct_elf::{Ahead, Image, Memory, Segment, segment_flag, segment_kind};
+use pct_elf::{Ahead, HEAD_BYTES, Image, Memory, Segment, segment_flag, segment_kind};
 
 const PAGE: usize = 4096;
 /// Most bytes of an object that are searched for unwind data without a header.
@@ -35,8 +35,6 @@ pub struct Located {
     pub list: Option<(usize, usize)>,
 }
 
-/// Bytes of the object that are read in one piece: its header and the program headers of nearly all objects.
-const HEAD: usize = 64 + 20 * 56;
 /// The number of x86-64 in ELF headers. Register numbers in unwind data depend on the machine.
 const MACHINE: u16 = 62;
 
@@ -172,7 +170,7 @@ pub struct Loaded {
 
 /// Calls `each` for the loaded segments of the x86-64 object whose first page is mapped at `base`.
 pub fn each_segment<M: Memory>(memory: &M, base: u64, mut each: impl FnMut(Loaded)) {
-    let memory = Ahead::<_, HEAD>::new(memory, base);
+    let memory = Ahead::<_, HEAD_BYTES>::new(memory, base);
     let Some(segments) = Segments::read_headers(&memory, base) else { return };
     for segment in segments.loaded() {
         if let Some(end) = segment.address.checked_add(segment.memory_bytes) {
@@ -184,7 +182,7 @@ pub fn each_segment<M: Memory>(memory: &M, base: u64, mut each: impl FnMut(Loade
 
 /// Finds the unwind data of the x86-64 object whose first page is mapped at `base`.
 pub fn locate<M: Memory>(memory: &M, base: u64) -> Option<Located> {
-    let memory = Ahead::<_, HEAD>::new(memory, base);
+    let memory = Ahead::<_, HEAD_BYTES>::new(memory, base);
     let segments = Segments::read_headers(&memory, base)?;
     segments.by_header().or_else(|| segments.by_scan())
 }
@@ -242,7 +240,7 @@ mod tests {
     fn headers_beyond_the_first_few_are_read_too() {
         let mut image = program(&[(BASE + 0x1010, 0x20)]);
         let headers = image[64..64 + 3 * PHDR].to_vec();
-        let filler = (HEAD - 64) / PHDR - 1; // of no kind, so that the segments lie on both sides of the limit
+        let filler = (HEAD_BYTES - 64) / PHDR - 1; // of no kind, so that the segments lie on both sides of the limit
         image[56] = (filler + 3) as u8;
         image[64..64 + filler * PHDR].fill(0);
         image[64 + filler * PHDR..64 + (filler + 3) * PHDR].copy_from_slice(&headers);

@@ -20,7 +20,7 @@ pub fn make_file() {
 
 fn make_in(folder: &Path) -> std::io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
-    // Under sudo the folder is often another user's, who could not write to a file of ours.
+    // Under sudo the folder is often another user's. That user could not write to a file that root has made.
     if fs::metadata(folder)?.uid() == nix::unistd::geteuid().as_raw() {
         File::options().write(true).create_new(true).mode(0o600).open(folder.join(NAME))?.set_len(BYTES)?;
     }

@@ -30,7 +30,8 @@ enum Tail {
     AddressAndWord,
 }
 
-/// The instruction at the beginning of `code`. `None`: it is cut, or there is none of this form.
+/// The instruction at the beginning of `code`. `None`: `code` ends before the instruction does, or no instruction has
+/// this form.
 pub(super) fn decode(code: &[u8]) -> Option<Instruction> {
     /// The processor takes no longer ones.
     const LONGEST: usize = 15;

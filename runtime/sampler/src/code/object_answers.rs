@@ -12,7 +12,7 @@ use crate::sys::{self, CStr};
 
 /// Bytes of the places of one object.
 const GROUP: usize = 64;
-/// Longer files are not ours.
+/// `pct run` makes a file of 64 KB. A longer one than this is something else.
 const MOST_BYTES: u64 = 16 << 20;
 /// Changes when the search does: older answers are nobody's then.
 const SEARCH: u64 = 1;
@@ -49,7 +49,7 @@ impl Key {
 }
 
 impl Answers {
-    /// Opens the file at `path`. `None`: there is none, or it is not ours to write to.
+    /// Opens the file at `path`. `None`: it is not there, is no such table, or this process may not write to it.
     pub(super) fn open(path: CStr<'_>) -> Option<Answers> {
         let file = sys::open(path, sys::O_RDWR | sys::O_NOFOLLOW | sys::O_NONBLOCK, 0).ok()?;
         let size = sys::regular_size(&file).ok()??;

@@ -20,15 +20,13 @@ use crate::sys::loaded::MemoryFile;
 use crate::sys::lock::Lock;
 use crate::sys::text::Buf;
 use crate::sys::{self, CStr};
-use pct_elf::{Ahead, Image};
+use pct_elf::{Ahead, HEAD_BYTES, Image};
 use pct_format::LossCause;
 use pct_format::head::kind;
 use pct_format::layout::{SEGMENT_HEADER_BYTES, SEGMENT_HEADER_WORDS, Wanted, header as at, segment_kind};
 use pct_format::push::SegmentHead;
 use pct_format::record::{Encoder, RegionFacts, region_flag};
 
-/// Bytes of an image that are read at once: its header and twenty program headers.
-const IMAGE_HEAD: usize = 64 + 20 * 56;
 /// Most regions known at a time.
 pub const MAX_REGIONS: usize = 8192;
 
@@ -421,7 +419,7 @@ impl Scan<'_> {
             && (m.inode != 0 || path == b"[vdso]")
         {
             let memory = MemoryFile(memory);
-            let memory = Ahead::<_, IMAGE_HEAD>::new(&memory, base);
+            let memory = Ahead::<_, HEAD_BYTES>::new(&memory, base);
             let image = Image::at_base(&memory, base);
             if flags & region_flag::OURS == 0 && m.inode != 0 {
                 system_calls::search_new(&memory, image.as_ref(), (m.start, m.inode), path, self.answers);
