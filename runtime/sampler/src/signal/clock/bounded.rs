@@ -61,7 +61,9 @@ pub(crate) fn start_timer_again(session: &Session, ring: &Ring, expiries: u64) -
         return expiries;
     }
     if ring.clock.load(Ordering::Relaxed) != Clock::Thread as u32 {
-        thread_timer::start_again(ring, TICK_NS, 0);
+        // It expires at one of the kernel's ticks. A little less than a tick from now is the next one, not the one
+        // after.
+        thread_timer::start_again(ring, TICK_NS / 4 * 3, 0);
         return expiries;
     }
     let interval = session.settings.period_ns.load(Ordering::Relaxed).max(1);
