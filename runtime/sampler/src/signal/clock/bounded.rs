@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use crate::code::system_calls;
 use crate::process::session::Session;
 use crate::record::rings::Ring;
-use crate::signal::clock::thread_timer::TICK_NS;
+use crate::signal::clock::thread_timer::{ONCE_NS, TICK_NS};
 use crate::signal::clock::{period, thread_timer};
 use crate::sys;
 use pct_format::Clock;
@@ -50,7 +50,7 @@ pub(super) fn interval_of(ring: &Ring, first_ns: u64, interval_ns: u64) -> u64 {
         let now = sys::clock_ns(sys::thread_cpu_clock(ring.tid.load(Ordering::Relaxed)));
         ring.first_at_ns.store(now + first_ns, Ordering::Relaxed);
     }
-    0
+    ONCE_NS
 }
 
 /// The calling thread's timer has expired, and is started again. Gives the expiries that the signal stands for, as the
@@ -63,14 +63,14 @@ pub(crate) fn start_timer_again(session: &Session, ring: &Ring, expiries: u64) -
     if ring.clock.load(Ordering::Relaxed) != Clock::Thread as u32 {
         // It expires at one of the kernel's ticks. A little less than a tick from now is the next one, not the one
         // after.
-        thread_timer::start_again(ring, TICK_NS / 4 * 3, 0);
+        thread_timer::start_again(ring, TICK_NS / 4 * 3, ONCE_NS);
         return expiries;
     }
     let interval = session.settings.period_ns.load(Ordering::Relaxed).max(1);
     let now = sys::clock_ns(sys::CLOCK_THREAD_CPU);
     let (expiries, next) = on_grid(ring.first_at_ns.load(Ordering::Relaxed), now, interval);
     ring.first_at_ns.store(next, Ordering::Relaxed);
-    thread_timer::start_again(ring, next - now, 0);
+    thread_timer::start_again(ring, next - now, ONCE_NS);
     expiries
 }
 
@@ -87,7 +87,8 @@ pub(crate) fn let_timer_go_on(session: &Session, ring: &Ring) {
     let of_samples = ring.clock.load(Ordering::Relaxed) == Clock::Thread as u32;
     let interval = if of_samples { session.settings.period_ns.load(Ordering::Relaxed) } else { TICK_NS };
     if let Some(left) = thread_timer::left(ring) {
-        thread_timer::start_again(ring, if left == 0 { interval } else { left }, interval);
+        // More than that is left of one that has expired.
+        thread_timer::start_again(ring, left.min(interval), interval);
     }
 }
 

@@ -14,6 +14,10 @@ use crate::sys::{self, TimerId};
 /// Interval of the timer that accounts system time beside a perf clock: it is tick-bound, so this is a lower bound.
 pub const TICK_NS: u64 = 4_000_000;
 
+/// Interval of a timer that is to expire once: a year of the thread's CPU time. One without an interval has no time
+/// left when it has expired, as if its thread had ended ([`left`]).
+pub const ONCE_NS: u64 = 365 * 24 * 3600 * 1_000_000_000;
+
 /// Creates and starts the timer of `ring`'s thread.
 ///
 /// # Errors
@@ -39,7 +43,8 @@ pub fn start_again(ring: &Ring, first_ns: u64, interval_ns: u64) {
     }
 }
 
-/// Nanoseconds until the timer of `ring`'s thread expires, 0 when that thread has ended; `None`: it has no timer.
+/// Nanoseconds until the timer of `ring`'s thread expires, which has an interval: 0 says that the thread has ended,
+/// whoever has its number now. `None`: it has no timer.
 #[must_use]
 pub fn left(ring: &Ring) -> Option<u64> {
     let timer = ring.timer.load(Ordering::Relaxed);
@@ -84,5 +89,29 @@ mod live {
         pct_kit::wait::wait_until("its end", || !sys::thread_lives(pid, ring.tid.load(Ordering::Relaxed)));
         assert_eq!(left(&ring), Some(0));
         disarm(&ring);
+    }
+
+    #[test]
+    fn a_thread_whose_timer_has_expired_and_is_not_started_again_yet_lives() {
+        const SIGNAL: i32 = 61;
+        std::thread::spawn(|| {
+            // SAFETY: zeros are an empty slot by the type's own words.
+            let ring: Ring = unsafe { core::mem::zeroed() };
+            ring.tid.store(sys::gettid(), Ordering::Relaxed);
+            // The signal waits.
+            sys::sigmask(sys::Mask::Block, 1 << (SIGNAL - 1));
+            arm(&ring, SIGNAL, 7, 1, ONCE_NS).expect("armed");
+            let work = || (0..1_000_000_u64).fold(0, |sum, n| std::hint::black_box(sum ^ n));
+            pct_kit::wait::wait_until("the signal", || {
+                work();
+                sys::pending() & (1 << (SIGNAL - 1)) != 0
+            });
+            assert!(left(&ring).is_some_and(|left| left > ONCE_NS / 2), "{:?}", left(&ring));
+            start_again(&ring, TICK_NS, ONCE_NS);
+            assert!(left(&ring).is_some_and(|left| 0 < left && left <= TICK_NS), "{:?}", left(&ring));
+            disarm(&ring);
+        })
+        .join()
+        .expect("it ends well");
     }
 }
