@@ -4,7 +4,7 @@
 //! The image in memory is right even if the file was replaced, deleted, or is in another mount namespace.
 
 use crate::memory::{Memory, Readable};
-use pct_elf::{Dynamic, Notes, Segment, segment_flag, segment_kind};
+use pct_elf::{Dynamic, HEAD_BYTES, Notes, Segment, segment_flag, segment_kind};
 use procfs::process::{MMPermissions, MemoryMap};
 use std::io;
 
@@ -12,8 +12,6 @@ use std::io;
 const BOUND: u64 = 4096;
 /// Most octets of notes that are read.
 const MOST_NOTES: u64 = 1 << 16;
-/// Octets of an image that are read in one piece: its header and twenty program headers.
-const HEAD: usize = 64 + 20 * 56;
 /// Octets of a dynamic section that are read in one piece.
 const DYNAMIC: usize = 40 * 16;
 
@@ -50,7 +48,7 @@ impl Image {
     /// When the memory cannot be read or holds no 64-bit ELF image.
     pub fn at_header(memory: &impl Memory, start: u64) -> io::Result<Image> {
         let readable = Readable(memory);
-        let ahead = pct_elf::Ahead::<_, HEAD>::new(&readable, start);
+        let ahead = pct_elf::Ahead::<_, HEAD_BYTES>::new(&readable, start);
         let image = pct_elf::Image::at_base(&ahead, start);
         image.map(|image| Self::read(image, &ahead)).ok_or_else(|| invalid("no 64-bit ELF image", start))
     }
@@ -58,7 +56,7 @@ impl Image {
     /// Reads the program's own image, using AT_PHDR and AT_PHNUM of the auxiliary vector.
     pub fn of_program(memory: &impl Memory, phdr: u64, phnum: u64) -> Image {
         let readable = Readable(memory);
-        let ahead = pct_elf::Ahead::<_, HEAD>::new(&readable, phdr);
+        let ahead = pct_elf::Ahead::<_, HEAD_BYTES>::new(&readable, phdr);
         Self::read(pct_elf::Image::with_headers(&ahead, phdr, phnum), &ahead)
     }
 
