@@ -1,12 +1,16 @@
 //! Lists which objects may change signals' actions by system calls of their own, as the sampler judges them:
 //! `cargo run --release -p pct-sampler --example own-calls -- FILE...`. The second column is the time of the search.
+//! The last line counts the objects, and those that have the bytes of the instruction anywhere in their code.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use pct_elf::{Image, Memory, Segment, segment_kind};
+use pct_elf::{Image, Memory, Segment, segment_flag, segment_kind};
 use pct_sampler::code::call_sites::each_call_in;
 use pct_sampler::code::object_bytes::Bytes;
 use pct_sampler::code::system_calls::is_of_c_library;
+
+/// The instruction.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
 /// An object's file, by the addresses that its linker gave.
 struct Mapped<'f> {
@@ -24,7 +28,8 @@ impl Memory for Mapped<'_> {
 
 fn main() {
     let paths: Vec<_> = std::env::args_os().skip(1).collect();
-    let (mut objects, mut found) = (0, 0);
+    let (mut objects, mut found, mut with_bytes) = (0, 0, 0);
+    let (mut all_code, mut all_took) = (0, Duration::ZERO);
     for path in &paths {
         let Ok(file) = std::fs::read(path) else { continue };
         let Some(image) = Image::of_file(&file.as_slice()) else { continue };
@@ -38,6 +43,13 @@ fn main() {
         let mut places = Vec::new();
         each_call_in(Bytes(&|at, into| memory.copy(at, into)), &image, |place| places.push(place));
         let took = began.elapsed();
+        let code = segments.iter().filter(|s| s.flags & segment_flag::EXECUTE != 0).filter_map(|s| {
+            let from = usize::try_from(s.offset).ok()?;
+            file.get(from..from.checked_add(usize::try_from(s.file_bytes).ok()?)?)
+        });
+        with_bytes += u32::from(code.clone().any(|code| code.windows(2).any(|two| two == SYSCALL)));
+        all_code += code.map(<[u8]>::len).sum::<usize>();
+        all_took += took;
         if !places.is_empty() {
             found += 1;
             let name = path.to_string_lossy();
@@ -46,5 +58,8 @@ fn main() {
             println!("{name}  {took:.1?}  {} places:{first}{library}", places.len());
         }
     }
-    println!("{found} of {objects}");
+    println!(
+        "{found} of {objects} objects may; {with_bytes} have the bytes; {:.0} MB of code were searched in {all_took:.1?}",
+        all_code as f64 / 1e6
+    );
 }
