@@ -6,6 +6,7 @@
 
 use crate::flat::{Flat, Order, Row};
 use crate::model::{Profile, Weight};
+use crate::quantity::Quantity;
 use pct_num::{CLEAR, Sampled};
 use pct_num::{float, rounded};
 
@@ -63,10 +64,12 @@ pub struct Diff {
     pub z: f64,
     /// Which weights of rows are compared.
     pub order: Order,
+    /// What the weights of both profiles measure; weights are called nanoseconds here whatever they are.
+    pub quantity: Quantity,
 }
 
 impl Diff {
-    /// Compares two tables of the same kind: what functions spend themselves, or with all that they call, by the
+    /// Compares two tables of the same kind, of profiles that measure the same [`Quantity`]: what functions spend themselves, or with all that they call, by the
     /// tables' order.
     #[must_use]
     pub fn compare(before: (&Profile, &Flat), after: (&Profile, &Flat), compare: Compare) -> Self {
@@ -113,6 +116,7 @@ impl Diff {
             scale,
             z: significance(before.1.total, after.1.total),
             order,
+            quantity: before.0.quantity.clone(),
         }
     }
 }

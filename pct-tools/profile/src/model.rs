@@ -17,6 +17,7 @@
 use crate::language::Language;
 use crate::memory::Memory;
 use crate::packed::SamplesByThread;
+use crate::quantity::Quantity;
 use crate::rows::{Children, mix};
 use crate::waits::Waits;
 
@@ -216,6 +217,8 @@ pub struct Profile {
     pub start_realtime_ns: u64,
     /// Title for pages and files: the command, or the file's name.
     pub title: String,
+    /// What the weights of cells measure.
+    pub quantity: Quantity,
     /// The closing account.
     pub account: Account,
 }
@@ -234,11 +237,6 @@ impl Profile {
     pub fn by_wall_clock(&self) -> bool {
         let mut clocks = self.processes.iter().map(|process| process.clock == "wall");
         clocks.next() == Some(true) && clocks.all(|wall| wall)
-    }
-    /// What weights are seconds of.
-    #[must_use]
-    pub fn unit(&self) -> &'static str {
-        if self.by_wall_clock() { "wall s" } else { "CPU s" }
     }
     /// Sum of all cells.
     #[must_use]

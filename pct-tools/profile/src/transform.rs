@@ -79,6 +79,7 @@ fn tables(profile: &Profile) -> Profile {
         processes: profile.processes.clone(),
         threads: profile.threads.clone(),
         start_realtime_ns: profile.start_realtime_ns,
+        quantity: profile.quantity.clone(),
         ..Profile::default()
     }
 }

@@ -60,7 +60,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let Some(limit) = args.fail_over else { return Ok(ExitCode::SUCCESS) };
     let grown = compared.grown(limit, args.significant);
     for growth in &grown {
-        crate::face::say(&format!("pct: {}\n", diff::growth(growth, limit)));
+        crate::face::say(&format!("pct: {}\n", diff::growth(&compared, growth, limit)));
     }
     Ok(if grown.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(OVER_LIMIT) })
 }

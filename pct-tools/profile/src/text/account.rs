@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 #[must_use]
 pub fn headline(profile: &Profile) -> String {
     let total = profile.sampled();
+    if !profile.is_of_cpu_time() {
+        return format!("{} in {}", profile.amount_in_words(total.cpu_ns()), headline_without_time(profile));
+    }
     let sampled = (total.user_ns, total.system_ns);
     let wall = profile.by_wall_clock();
     let used = profile.account.used.filter(|_| !wall && !left_alone(profile, total)).unwrap_or(sampled);
@@ -51,6 +54,10 @@ fn processes_and_threads(profile: &Profile) -> String {
 }
 
 fn samples_and_clock(profile: &Profile) -> String {
+    // Other profilers' files may not say how many samples are behind their values.
+    if profile.total().samples == 0 && !profile.cells.is_empty() && !profile.is_of_cpu_time() {
+        return "number of samples not known".into();
+    }
     count(profile.total().samples, "sample", "samples") + &clock(profile).unwrap_or_default()
 }
 
@@ -129,10 +136,9 @@ pub fn closing(profile: &Profile, shown: &[Cell]) -> Vec<String> {
     let shown: Weight = shown.iter().map(|cell| cell.weight).sum();
     if shown != total {
         lines.push(format!(
-            "shown: {} of {} {} ({}) after filtering",
-            seconds(shown.cpu_ns()),
-            seconds(total.cpu_ns()),
-            profile.unit(),
+            "shown: {} of {} ({}) after filtering",
+            profile.amount(shown.cpu_ns()),
+            profile.amount_in_words(total.cpu_ns()),
             share(shown.cpu_ns(), total.cpu_ns())
         ));
     }
@@ -244,7 +250,7 @@ fn accounted(profile: &Profile, total: Weight) -> String {
             }
             line
         }
-        None => format!("accounted {} {}", seconds(total.cpu_ns()), profile.unit()),
+        None => format!("accounted {}", profile.amount_in_words(total.cpu_ns())),
     };
     let lost_ns: u64 = account.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.ns));
     let gap = used.unwrap_or(0).saturating_sub(total.cpu_ns().saturating_add(lost_ns));

@@ -3,7 +3,9 @@
 //! CSV has always the columns `samples,cpu_seconds,share,pid,process,tid,object,function`; what was merged is empty.
 //! A line or address is appended to the function's name. With `--by thread-name` the name stands in the
 //! column `tid`. `share` is a fraction of 1. Tables of latency have `latency_seconds` behind them, and
-//! `share` is that of the latency.
+//! `share` is that of the latency. Where weights are no CPU time ([`crate::Quantity`]), the column `cpu_seconds` is called
+//! by the sample type and its unit: `wall_seconds`, `inuse_space_bytes`. JSON then has the members `amount`, `total_amount`,
+//! `of` and `unit` in the place of seconds.
 
 use super::Layout;
 use super::numbers::{count, seconds, share, share_error, thousands};
@@ -11,6 +13,7 @@ use super::table::{Column, Rank, Table, tame};
 use crate::Language;
 use crate::flat::{Flat, Row};
 use crate::model::{Profile, Weight};
+use crate::quantity::Quantity;
 use crate::tree::Label;
 use pct_num::float;
 use pct_text::csv_field;
@@ -89,7 +92,11 @@ const FIELDS: &[Field] = &[
         column: |_| Column::number("total"),
         cell: |c, row| c.share(row.total),
     },
-    Field { shown: |_| true, column: |c| Column::number(c.unit()), cell: |_, row| seconds(row.own.cpu_ns()) },
+    Field {
+        shown: |_| true,
+        column: |c| Column::number(c.unit()),
+        cell: |c, row| c.profile.amount(row.own.cpu_ns()),
+    },
     Field {
         shown: |c| c.latency,
         column: |c| Column::number(c.profile.unit()),
@@ -97,17 +104,17 @@ const FIELDS: &[Field] = &[
     },
     Field { shown: |c| c.latency, column: |_| Column::number("parallel"), cell: |_, row| parallelism(row) },
     Field {
-        shown: |c| c.wanted.split_system,
+        shown: |c| c.wanted.split_system && c.profile.is_of_cpu_time(),
         column: |c| Column::number(if c.profile.by_wall_clock() { "running" } else { "user" }),
         cell: |_, row| seconds(row.own.user_ns),
     },
     Field {
-        shown: |c| c.wanted.split_system,
+        shown: |c| c.wanted.split_system && c.profile.is_of_cpu_time(),
         column: |c| Column::number(if c.profile.by_wall_clock() { "waiting" } else { "system" }),
         cell: |_, row| seconds(row.own.system_ns),
     },
     Field {
-        shown: |c| c.wanted.samples,
+        shown: |c| c.wanted.samples && c.whole.samples > 0,
         column: |_| Column::number("samples"),
         cell: |_, row| thousands(row.own.samples),
     },
@@ -181,7 +188,7 @@ pub fn table(profile: &Profile, flat: &Flat, wanted: Columns, layout: &Layout) -
         let line = format!(
             "  ... {}: {} {}",
             count(rest.len() as u64, "more row", "more rows"),
-            seconds(sum.cpu_ns()),
+            profile.amount(sum.cpu_ns()),
             context.unit()
         );
         text += &if layout.color { format!("\x1b[2m{line}\x1b[0m\n") } else { line + "\n" };
@@ -196,7 +203,7 @@ pub const CSV_HEADER: &str = "samples,cpu_seconds,share,pid,process,tid,object,f
 #[must_use]
 pub fn csv(profile: &Profile, flat: &Flat, rows: usize) -> String {
     let latency = flat.rows.iter().any(|row| row.cpu.is_some());
-    let mut out = String::from(CSV_HEADER);
+    let mut out = CSV_HEADER.replacen("cpu_seconds", &csv_field(&profile.quantity.column()), 1);
     out += if latency { ",latency_seconds\n" } else { "\n" };
     let whole = float(flat.total.cpu_ns().max(1));
     for row in flat.rows.iter().take(rows) {
@@ -204,7 +211,7 @@ pub fn csv(profile: &Profile, flat: &Flat, rows: usize) -> String {
         out += &format!(
             "{},{:.6},{:.6},{},{},{},{},{}",
             row.own.samples,
-            float(row.cpu.unwrap_or(row.own).cpu_ns()) / 1e9,
+            profile.quantity.scaled(row.cpu.unwrap_or(row.own).cpu_ns()),
             float(row.own.cpu_ns()) / whole,
             fields.pid.map(|pid| pid.to_string()).unwrap_or_default(),
             csv_field(fields.process),
@@ -230,10 +237,12 @@ pub fn json(profile: &Profile, flat: &Flat, rows: usize) -> Value {
         .take(rows)
         .map(|row| {
             let fields = Fields::from_row(profile, row);
-            let mut value = weight_json(row.cpu.unwrap_or(row.own));
+            let mut value = weight_json(&profile.quantity, row.cpu.unwrap_or(row.own));
             value["share"] = json!(float(row.own.cpu_ns()) / whole);
-            let total = json!(float(row.total.cpu_ns()) / 1e9);
-            if row.cpu.is_some() {
+            let total = json!(profile.quantity.scaled(row.total.cpu_ns()));
+            if !profile.is_of_cpu_time() {
+                value["total_amount"] = total;
+            } else if row.cpu.is_some() {
                 value["latency_seconds"] = json!(float(row.own.cpu_ns()) / 1e9);
                 value["total_latency_seconds"] = total;
             } else {
@@ -257,7 +266,7 @@ pub fn json(profile: &Profile, flat: &Flat, rows: usize) -> Value {
     json!({
         "version": 1,
         "title": profile.title,
-        "total": weight_json(flat.total),
+        "total": weight_json(&profile.quantity, flat.total),
         "rows": rows,
         "account": account_json(profile),
     })
@@ -265,7 +274,13 @@ pub fn json(profile: &Profile, flat: &Flat, rows: usize) -> Value {
 
 /// A weight's members.
 #[must_use]
-pub fn weight_json(weight: Weight) -> Value {
+pub fn weight_json(quantity: &Quantity, weight: Weight) -> Value {
+    if let Quantity::Foreign { name, unit } = quantity {
+        let samples = (weight.samples > 0).then_some(weight.samples);
+        return json!({
+            "samples": samples, "amount": unit.scaled(weight.cpu_ns()), "of": name, "unit": unit.word(),
+        });
+    }
     json!({
         "samples": weight.samples,
         "cpu_seconds": float(weight.cpu_ns()) / 1e9,
@@ -285,7 +300,7 @@ pub fn account_json(profile: &Profile) -> Value {
         |(user, system)| json!({"user_seconds": float(user) / 1e9, "system_seconds": float(system) / 1e9}),
     );
     json!({
-        "accounted_seconds": float(profile.sampled().cpu_ns()) / 1e9,
+        "accounted_seconds": profile.is_of_cpu_time().then(|| float(profile.sampled().cpu_ns()) / 1e9),
         "used": used,
         "processes": profile.sampled_processes(),
         "processes_without_sample": account.without_sample,
@@ -297,11 +312,11 @@ pub fn account_json(profile: &Profile) -> Value {
             "language": row.language.name(),
             "whole_samples": row.whole,
             "flawed": losses(&row.flawed),
-            "inside": weight_json(row.spent.inside),
-            "native": weight_json(row.spent.native),
-            "waiting_for_lock": weight_json(row.spent.lock),
-            "collecting_garbage": weight_json(row.spent.garbage),
-            "outside": weight_json(row.spent.outside),
+            "inside": weight_json(&profile.quantity, row.spent.inside),
+            "native": weight_json(&profile.quantity, row.spent.native),
+            "waiting_for_lock": weight_json(&profile.quantity, row.spent.lock),
+            "collecting_garbage": weight_json(&profile.quantity, row.spent.garbage),
+            "outside": weight_json(&profile.quantity, row.spent.outside),
         })).collect::<Vec<_>>(),
         "uncertain": account.uncertain,
         "notes": account.notes,

@@ -137,10 +137,13 @@ fn choose<W: Amount>(tree: &CallTree<W>, least: u64, prune: &Prune) -> HashSet<N
     chosen
 }
 
-/// All nodes as CSV: `node,parent,samples,self_seconds,total_seconds,object,function`, callers before callees.
+/// All nodes as CSV: `node,parent,samples,self_seconds,total_seconds,object,function`, callers before callees. Where
+/// weights are no CPU time, `seconds` is the sample type and its unit, as in [`super::flat::csv`].
 #[must_use]
 pub fn csv(profile: &Profile, tree: &CallTree) -> String {
-    let mut out = String::from("node,parent,samples,self_seconds,total_seconds,object,function\n");
+    let unit = if profile.is_of_cpu_time() { "seconds".to_owned() } else { profile.quantity.column() };
+    let (own, total) = (format!("self_{unit}"), format!("total_{unit}"));
+    let mut out = format!("node,parent,samples,{},{},object,function\n", csv_field(&own), csv_field(&total));
     for (id, node) in tree.nodes.enumerate() {
         let object = node.label.object(profile).map(|object| profile.objects[object].name());
         out += &format!(
@@ -148,8 +151,8 @@ pub fn csv(profile: &Profile, tree: &CallTree) -> String {
             id.index(),
             node.parent.map(|parent| parent.index().to_string()).unwrap_or_default(),
             node.total.samples,
-            float(node.own.cpu_ns()) / 1e9,
-            float(node.total.cpu_ns()) / 1e9,
+            profile.quantity.scaled(node.own.cpu_ns()),
+            profile.quantity.scaled(node.total.cpu_ns()),
             csv_field(object.unwrap_or_default()),
             csv_field(&node.label.name(profile)),
         );
@@ -168,8 +171,8 @@ pub fn json(profile: &Profile, tree: &CallTree) -> Value {
             json!({
                 "node": id.index(),
                 "parent": node.parent.map(crate::model::Id::index),
-                "self": weight_json(node.own),
-                "total": weight_json(node.total),
+                "self": weight_json(&profile.quantity, node.own),
+                "total": weight_json(&profile.quantity, node.total),
                 "object": object,
                 "function": node.label.name(profile),
             })
@@ -178,7 +181,7 @@ pub fn json(profile: &Profile, tree: &CallTree) -> Value {
     json!({
         "version": 1,
         "title": profile.title,
-        "total": weight_json(tree.total),
+        "total": weight_json(&profile.quantity, tree.total),
         "nodes": nodes,
         "account": super::flat::account_json(profile),
     })
