@@ -5,9 +5,9 @@ pub mod memory;
 use pct_icicle::{Hint, Tree};
 use pct_profile::model::{Cell, FunctionId, Profile};
 use pct_profile::tree::NodeId;
-use pct_profile::{By, CallTree, Language, Split};
+use pct_profile::{By, CallTree, Language, Quantity, Split, Unit};
 
-/// The call tree as a tree of weighted names. Weights are microseconds of CPU time. With `reverse`, hot functions
+/// The call tree as a tree of weighted names. Weights are in the [`unit`] of the profile. With `reverse`, hot functions
 /// are at the root.
 pub fn tree(profile: &Profile, cells: &[Cell], split: Split, reverse: bool) -> Tree {
     let calls = if reverse {
@@ -29,6 +29,16 @@ pub fn difference(profile: (&Profile, &[Cell]), base: (&Profile, &[Cell])) -> Tr
     tree
 }
 
+/// What the weights of a profile's flame graph are: microseconds of time, and what is no time as it is.
+pub fn unit(profile: &Profile) -> String {
+    match &profile.quantity {
+        Quantity::Processor => "us of CPU time".into(),
+        Quantity::Foreign { name, unit: Unit::Time } => format!("us of {name}"),
+        Quantity::Foreign { name, unit: Unit::Count } => name.clone(),
+        Quantity::Foreign { name, unit } => format!("{} of {name}", unit.word()).trim_start().to_owned(),
+    }
+}
+
 /// What decides a function's colour: its language, or for machine code its object.
 pub fn group(profile: &Profile, function: FunctionId) -> &str {
     match profile.language(function) {
@@ -43,6 +53,7 @@ fn add(
     calls: &CallTree,
     mut weigh: impl FnMut(&mut Tree, pct_icicle::NodeId, u64),
 ) {
+    let weight = |ns: u64| if profile.quantity.is_time() { ns.saturating_add(500) / 1000 } else { ns };
     let mut pending: Vec<(NodeId, pct_icicle::NodeId)> =
         calls.roots.iter().rev().map(|r| (*r, tree.root())).collect();
     while let Some((id, parent)) = pending.pop() {
@@ -52,7 +63,7 @@ fn add(
             Some(function) => tree.set_group(at, group(profile, function)),
             None => tree.set_hint(at, Hint::Other),
         }
-        weigh(tree, at, node.ends.cpu_ns().saturating_add(500) / 1000);
+        weigh(tree, at, weight(node.ends.cpu_ns()));
         pending.extend(calls.children(id).iter().rev().map(|c| (*c, at)));
     }
 }

@@ -8,7 +8,7 @@ use crate::{flame, sheet};
 use maud::{Markup, PreEscaped, html};
 use pct_icicle::text::cut;
 use pct_icicle::{Direction, Options, heat_class, write_svg};
-use pct_num::{count, percent, seconds, share};
+use pct_num::{count, percent, share};
 use pct_profile::flat::Order;
 use pct_profile::model::{Cell, Profile};
 use pct_profile::{By, Flat, Split};
@@ -27,15 +27,18 @@ const ROWS: usize = 500;
 pub fn page(profile: &Profile, cells: &[Cell], closing: &[String]) -> String {
     let total = cells.iter().fold(0u64, |sum, c| sum.saturating_add(c.weight.cpu_ns()));
     let facts = [
-        format!("{} CPU s", seconds(total)),
-        count(cells.iter().map(|c| c.weight.samples).sum(), "sample", "samples"),
+        profile.amount_in_words(total),
+        match cells.iter().fold(0u64, |sum, c| sum.saturating_add(c.weight.samples)) {
+            0 if !profile.is_of_cpu_time() => "number of samples not known".into(),
+            samples => count(samples, "sample", "samples"),
+        },
         count(profile.sampled_processes(), "process", "processes"),
         count(pct_profile::text::account::sampled_threads(profile), "thread", "threads"),
     ];
     let tree = flame::tree(profile, cells, Split::Merged, false);
     // the root at the top: the first screen shows the whole, and one scrolls to deep branches
     let options = Options {
-        unit: "us of CPU time".into(),
+        unit: flame::unit(profile),
         width: 1200,
         direction: Direction::Icicle,
         max_depth: 64,
@@ -68,7 +71,7 @@ fn functions(profile: &Profile, cells: &[Cell], total: u64) -> Markup {
         table.data.boxed #functions {
             thead {
                 tr {
-                    th { "share" } th { "CPU s" } th { "with callees" } th.l { "function" } th.l { "object" }
+                    th { "share" } th { (profile.unit()) } th { "with callees" } th.l { "function" } th.l { "object" }
                 }
             }
             tbody {
@@ -77,7 +80,7 @@ fn functions(profile: &Profile, cells: &[Cell], total: u64) -> Markup {
                     @let object = row.label.and_then(|label| label.whereabouts(profile)).unwrap_or_default();
                     tr {
                         (share_cell(row.own.cpu_ns(), total))
-                        td { (seconds(row.own.cpu_ns())) }
+                        td { (profile.amount(row.own.cpu_ns())) }
                         (share_cell(row.total.cpu_ns(), total))
                         td.w { (cut(&name, 160)) }
                         td.l { (visible(&object)) }
@@ -88,7 +91,7 @@ fn functions(profile: &Profile, cells: &[Cell], total: u64) -> Markup {
                 tfoot {
                     tr.sum {
                         (share_cell(rest, total))
-                        td { (seconds(rest)) }
+                        td { (profile.amount(rest)) }
                         td {}
                         td.l { (count((rows.len() - ROWS) as u64, "more function", "more functions")) }
                         td {}
@@ -109,10 +112,10 @@ fn threads(profile: &Profile, cells: &[Cell], total: u64) -> Markup {
     sums.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     html! {
         table.data.boxed {
-            thead { tr { th { "share" } th { "CPU s" } th.l { "thread" } } }
+            thead { tr { th { "share" } th { (profile.unit()) } th.l { "thread" } } }
             tbody {
                 @for (ns, name) in &sums {
-                    tr { (share_cell(*ns, total)) td { (seconds(*ns)) } td.l { (visible(name)) } }
+                    tr { (share_cell(*ns, total)) td { (profile.amount(*ns)) } td.l { (visible(name)) } }
                 }
             }
         }

@@ -4,7 +4,10 @@
 //! of the processor, or something that only their author knows. A number is shown in the unit that the file gives:
 //! so a profile carries its unit, and whoever needs CPU time asks `Profile::is_of_cpu_time` first.
 
-use pct_num::{float, seconds, thousands};
+use pct_num::{count, float, seconds, thousands};
+
+/// The unit of files that say how many samples there are, and not what one is worth.
+const SAMPLES: &str = "samples";
 
 /// What a weight's `user_ns` and `system_ns` are amounts of.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -66,6 +69,7 @@ impl Quantity {
             Self::Foreign { unit: Unit::Time, .. } => "s",
             Self::Foreign { unit: Unit::Bytes, .. } => "bytes",
             Self::Foreign { unit: Unit::Count, .. } => "count",
+            Self::Foreign { unit: Unit::Other(unit), .. } if unit == SAMPLES => SAMPLES,
             Self::Foreign { unit: Unit::Other(_), .. } => "amount",
         }
     }
@@ -101,15 +105,19 @@ impl Quantity {
     #[must_use]
     pub fn in_words(&self, weight: u64) -> String {
         let amount = self.amount(weight);
-        match self {
-            Self::Foreign { name, unit: Unit::Count } => format!("{amount} {name}"),
-            Self::Foreign { name, unit: Unit::Other(unit) } if unit.is_empty() => {
-                format!("{amount} of {name} (no unit given)")
+        let Self::Foreign { name, unit } = self else { return format!("{amount} {}", self.unit()) };
+        let words = match unit {
+            // A plural, as most names of counts are: contentions, cycles:u.
+            Unit::Count if name.split(':').next().is_some_and(|noun| noun.ends_with('s')) => {
+                format!("{amount} {name}")
             }
-            Self::Foreign { name, unit: Unit::Other(unit) } => format!("{amount} {unit} of {name}"),
-            Self::Foreign { name, .. } => format!("{amount} {} of {name}", self.unit()),
-            Self::Processor => format!("{amount} {}", self.unit()),
-        }
+            Unit::Count => format!("{amount} of {name} (count)"),
+            Unit::Other(unit) if unit == SAMPLES => format!("{} of {name}", count(weight, "sample", SAMPLES)),
+            Unit::Other(unit) if unit.is_empty() => format!("{amount} of {name} (no unit given)"),
+            Unit::Other(unit) => format!("{amount} {unit} of {name}"),
+            Unit::Time | Unit::Bytes => format!("{amount} {} of {name}", self.unit()),
+        };
+        pct_text::visible(&words).into_owned()
     }
     /// Name and unit of the weights as pprof files spell them: `cpu`, `nanoseconds`.
     #[must_use]
@@ -131,7 +139,7 @@ impl Quantity {
             Unit::Other(unit) if unit.is_empty() => "without a unit".into(),
             Unit::Other(unit) => format!("in {unit:?}"),
         };
-        Some(format!("its values ({name}) are {what}"))
+        Some(pct_text::visible(&format!("its values ({name}) are {what}")).into_owned())
     }
 }
 
@@ -149,6 +157,12 @@ mod tests {
             (of("wall", Unit::Time), "1.20 s of wall", "wall_seconds"),
             (of("live", Unit::Bytes), "1,200,000,000 bytes of live", "live_bytes"),
             (of("locks", Unit::Count), "1,200,000,000 locks", "locks_count"),
+            (of("cpu", Unit::Count), "1,200,000,000 of cpu (count)", "cpu_count"),
+            (
+                of("cycles", Unit::Other("samples".into())),
+                "1,200,000,000 samples of cycles",
+                "cycles_samples",
+            ),
             (of("fuel", Unit::Other("gallons".into())), "1,200,000,000 gallons of fuel", "fuel_gallons"),
             (of("fuel", Unit::Other(String::new())), "1,200,000,000 of fuel (no unit given)", "fuel"),
         ] {

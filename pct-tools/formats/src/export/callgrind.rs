@@ -1,12 +1,13 @@
-//! The callgrind format: <https://valgrind.org/docs/manual/cl-format.html>. Costs are microseconds of CPU time.
+//! The callgrind format: <https://valgrind.org/docs/manual/cl-format.html>. Costs are microseconds of CPU time, or what
+//! another profiler's file measured; the event's name says which.
 //!
 //! Call counts are those of a deep profile. A sampler does not know them, but callgrind needs some, so the call edges
 //! say 1. An edge's inclusive cost counts a sample once, however often the edge recurs on the sample's stack.
 
 use super::threads::path;
-use pct_profile::Profile;
 use pct_profile::model::{Cell, FunctionId, Id};
 use pct_profile::text::table::tame;
+use pct_profile::{Profile, Quantity, Unit};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 
@@ -42,21 +43,21 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> String {
         profile.frames.iter().filter_map(|f| Some((f.function, profile.files[f.file?].as_str()))).collect();
     let mut out = String::new();
     let _ = writeln!(out, "# callgrind format\nversion: 1\ncreator: pct {}", env!("CARGO_PKG_VERSION"));
-    let _ = writeln!(out, "cmd: {}\npositions: line\nevents: us", one_line(&profile.title));
+    let _ = writeln!(out, "cmd: {}\npositions: line\nevents: {}", one_line(&profile.title), event(profile));
     let total = cells.iter().fold(0u64, |sum, c| sum.saturating_add(c.weight.cpu_ns()));
-    let _ = writeln!(out, "summary: {}", us(total));
+    let _ = writeln!(out, "summary: {}", us(profile, total));
     let mut functions: Vec<_> = costs.into_iter().collect();
     functions.sort_by_key(|(f, _)| f.index());
     for (function, costs) in functions {
         let _ = writeln!(out);
         name(&mut out, profile, &file_of, function, "");
         for (line, ns) in costs.own {
-            let _ = writeln!(out, "{line} {}", us(ns));
+            let _ = writeln!(out, "{line} {}", us(profile, ns));
         }
         for ((line, callee), ns) in costs.calls {
             name(&mut out, profile, &file_of, callee, "c");
             let calls = profile.call_counts.get(&(function, line, callee)).copied().unwrap_or(1);
-            let _ = writeln!(out, "calls={calls} 0\n{line} {}", us(ns));
+            let _ = writeln!(out, "calls={calls} 0\n{line} {}", us(profile, ns));
         }
     }
     out
@@ -80,6 +81,17 @@ fn one_line(text: &str) -> String {
     tame(text)
 }
 
-fn us(ns: u64) -> u64 {
-    ns.saturating_add(500) / 1000
+/// The name of the costs. It may have no space.
+fn event(profile: &Profile) -> String {
+    let name = |name: &str| name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
+    match &profile.quantity {
+        Quantity::Processor => "us".into(),
+        Quantity::Foreign { name: of, unit: Unit::Time } => name(of) + "_us",
+        Quantity::Foreign { name: of, .. } => name(of),
+    }
+}
+
+/// A cost: of time in microseconds.
+fn us(profile: &Profile, weight: u64) -> u64 {
+    if profile.quantity.is_time() { weight.saturating_add(500) / 1000 } else { weight }
 }

@@ -1,6 +1,7 @@
 //! Folded stacks: one line per stack, outermost function first, then its number of samples.
 //!
-//! The format has no unit, and all readers take the counts for samples.
+//! The format has no unit, and all readers take the counts for samples. Of a profile that measures no CPU time the
+//! lines have its own amounts: bytes, counts, nanoseconds of its time.
 
 use pct_num::round_to_sum;
 use pct_profile::memory::{Measure, MemoryCell};
@@ -19,7 +20,10 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> String {
         let object = tree.nodes[id].label.object(profile);
         object.is_none_or(|object| profile.objects[object].kind != ObjectKind::NotSampled)
     };
-    lines(profile, &tree, |id, own| (!own.is_zero() && is_sampled(id)).then(|| own.samples.max(1)))
+    lines(profile, &tree, |id, own| {
+        let count = if profile.is_of_cpu_time() { own.samples.max(1) } else { own.cpu_ns() };
+        (!own.is_zero() && is_sampled(id) && count > 0).then_some(count)
+    })
 }
 
 /// The same for memory: octets or blocks, as whole numbers that add up to the sum of the estimates.

@@ -53,6 +53,11 @@ impl Format {
         matches!(self, Format::Speedscope | Format::Chrome | Format::Firefox)
     }
 
+    /// Whether the format can hold something else than CPU time.
+    pub fn holds_any_quantity(self) -> bool {
+        matches!(self, Format::Folded | Format::Pprof | Format::Speedscope | Format::Callgrind)
+    }
+
     /// The suffix of a file in this format.
     pub fn suffix(self) -> &'static str {
         match self {

@@ -18,9 +18,13 @@ use pct_profile::{By, Flat, Profile, Split};
 use std::collections::HashMap;
 use std::io::Write as _;
 
-/// The octets of a `.pb.gz` file of CPU samples.
+/// The octets of a `.pb.gz` file of samples: their number, where it is known, and what the profile measures.
 pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
-    let mut out = Writer::new(profile, &[("samples", "count"), ("cpu", "nanoseconds")]);
+    let measured = profile.quantity.sample_type();
+    let counted =
+        measured != ("samples", "count") && (profile.is_of_cpu_time() || profile.total().samples > 0);
+    let types: Vec<_> = counted.then_some(("samples", "count")).into_iter().chain([measured]).collect();
+    let mut out = Writer::new(profile, &types);
     for cell in cells {
         let thread = &profile.threads[cell.thread];
         let process = profile.process_of(cell.thread);
@@ -29,11 +33,12 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
             ("tid", Label::Number(u64::from(thread.tid))),
             ("pid", Label::Number(u64::from(process.pid))),
         ];
-        out.sample(cell.stack, &[cell.weight.samples, cell.weight.cpu_ns()], &labels);
+        let values = [cell.weight.samples, cell.weight.cpu_ns()];
+        out.sample(cell.stack, if counted { &values } else { &values[1..] }, &labels);
     }
     let hz = profile.processes.iter().map(|p| p.hz).max().unwrap_or(0);
     let period = 1_000_000_000u64.checked_div(hz).unwrap_or(0);
-    out.finish(("cpu", "nanoseconds"), period, "cpu")
+    out.finish(measured, period, measured.0)
 }
 
 /// A label of a sample.

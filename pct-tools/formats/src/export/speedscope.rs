@@ -3,10 +3,19 @@
 
 use super::json;
 use super::threads::{events, path, thread_name};
-use pct_profile::Profile;
 use pct_profile::model::{Cell, Id};
+use pct_profile::{Profile, Quantity, Unit};
 use serde_json::json;
 use std::collections::HashMap;
+
+/// The format's word for the unit of weights.
+fn unit(profile: &Profile) -> &'static str {
+    match profile.quantity {
+        Quantity::Foreign { unit: Unit::Bytes, .. } => "bytes",
+        _ if profile.quantity.is_time() => "nanoseconds",
+        Quantity::Foreign { .. } | Quantity::Processor => "none",
+    }
+}
 
 /// The octets of the JSON file.
 pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
@@ -30,7 +39,7 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
             let weights: Vec<u64> = events.iter().map(|e| e.weight_ns).collect();
             let total = weights.iter().fold(0u64, |sum, w| sum.saturating_add(*w));
             json!({
-                "type": "sampled", "name": thread_name(profile, thread), "unit": "nanoseconds",
+                "type": "sampled", "name": thread_name(profile, thread), "unit": unit(profile),
                 "startValue": 0, "endValue": total, "samples": samples, "weights": weights,
             })
         })

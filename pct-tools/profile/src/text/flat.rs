@@ -114,7 +114,7 @@ const FIELDS: &[Field] = &[
         cell: |_, row| seconds(row.own.system_ns),
     },
     Field {
-        shown: |c| c.wanted.samples && c.whole.samples > 0,
+        shown: |c| c.wanted.samples && c.whole.samples > 0 && c.unit() != "samples",
         column: |_| Column::number("samples"),
         cell: |_, row| thousands(row.own.samples),
     },
