@@ -1,37 +1,155 @@
 //! Folded stacks: `a;b;c 123` lines. A count is read as that many samples of 1 ms.
+//!
+//! Each line is a stack, outermost function first, then white space and a count. Empty lines are left out, and so
+//! are comments: `#` and a space. A line that is none of these makes the file something else, and is an error.
+//! Counts may have a fraction, as some writers weigh their samples.
 
 use super::problem::Problem;
-use pct_profile::model::{Builder, FrameId, Object, ObjectKind, Process, Profile, StackId, Weight};
+use pct_profile::model::{
+    Builder, FrameId, Object, ObjectId, ObjectKind, Process, Profile, StackId, ThreadId, Weight,
+};
 use rustc_hash::FxHashMap;
 
 /// Nanoseconds that one count stands for: the format has no unit.
 const UNIT_NS: u64 = 1_000_000;
 
 pub(super) fn read(text: &str) -> Result<Profile, Problem> {
-    let mut b = Builder::new(false);
-    let process =
-        b.process(Process { name: "folded".into(), clock: "imported".into(), ..Process::default() });
-    let thread = b.thread(process, 0, "");
-    let object = b.object(Object { path: "[folded]".into(), build_id: None, kind: ObjectKind::Unknown });
-    let mut frames: FxHashMap<&str, FrameId> = FxHashMap::default();
-    // The frames of the line before, because lines are often sorted: where each name ends, and the stack up to it.
-    let mut before: (&str, Vec<(usize, StackId)>) = ("", Vec::new());
-    let mut bad: Option<(usize, u64)> = None;
-    let mut good = 0u64;
+    let mut stacks = Stacks::new();
+    let mut tally = Tally::default();
     for (i, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let parsed = line.rsplit_once(' ').and_then(|(s, n)| Some((s, n.parse::<u64>().ok()?)));
-        let Some((stack, count)) = parsed else {
-            let (first, n) = bad.unwrap_or((i + 1, 0));
-            bad = Some((first, n + 1));
-            continue;
-        };
-        let same = stack.bytes().zip(before.0.bytes()).take_while(|(a, b)| a == b).count();
+        let refused = |problem: String| Problem { place: format!("line {}", i + 1), problem };
+        let Some((stack, count)) = split(line).map_err(refused)? else { continue };
+        tally.columns.line(stack);
+        tally.add(count).map_err(refused)?;
+        let stack = stacks.stack(stack);
+        tally.without_stack += u64::from(stack.is_none() && count.samples > 0);
+        stacks.add(stack, count);
+    }
+    if tally.lines == 0 {
+        return Err(Problem { place: "line 1".into(), problem: "no sample in it".into() });
+    }
+    if tally.columns.are_two() {
+        let problem = "two columns of counts: a comparison of two profiles; pct diff BEFORE AFTER compares the profiles \
+                       themselves";
+        return Err(Problem { place: "line 1".into(), problem: problem.into() });
+    }
+    let account = &mut stacks.b.profile_mut().account;
+    account.note("folded text has no unit: each count was taken for a sample of 1 ms of CPU time");
+    if tally.fractions > 0 {
+        let counts =
+            pct_num::count(tally.fractions, "count is no whole number", "counts are no whole numbers");
+        account.note(format!("{counts}: numbers of samples are rounded, times are not"));
+    }
+    if tally.without_stack > 0 {
+        let lines = pct_num::count(tally.without_stack, "line", "lines");
+        account.note(format!("{lines} without a stack, shown as [no stack]"));
+    }
+    Ok(stacks.b.finish())
+}
+
+/// What a line counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    samples: u64,
+    ns: u64,
+    is_fraction: bool,
+}
+
+/// A line's stack and count; `None` for lines without any.
+fn split(line: &str) -> Result<Option<(&str, Count)>, String> {
+    let line = line.trim_end();
+    if line.is_empty() || line == "#" || line.starts_with("# ") {
+        return Ok(None);
+    }
+    let expected = "expected `function;function count` (folded stacks), perf script output or pprof";
+    let Some((stack, word)) = line.rsplit_once([' ', '\t']) else {
+        // A comment may be a banner.
+        return if line.starts_with('#') { Ok(None) } else { Err(expected.into()) };
+    };
+    match count(word) {
+        Some(count) => Ok(Some((stack.trim(), count))),
+        None if line.starts_with('#') => Ok(None),
+        None if word.strip_prefix('-').and_then(count).is_some() => Err(format!(
+            "the count is {word}: the file holds differences; pct diff BEFORE AFTER compares the profiles themselves"
+        )),
+        None => Err(expected.into()),
+    }
+}
+
+/// A count: `12`, `2.5`, `1e3`.
+fn count(word: &str) -> Option<Count> {
+    if let Ok(samples) = word.parse::<u64>() {
+        return Some(Count { samples, ns: samples.saturating_mul(UNIT_NS), is_fraction: false });
+    }
+    let starts_well = word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    let is_number = word.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-'));
+    let number: f64 = word.parse().ok().filter(|n: &f64| starts_well && is_number && n.is_finite())?;
+    let ns = pct_num::rounded(number * pct_num::float(UNIT_NS));
+    Some(Count { samples: pct_num::rounded(number), ns, is_fraction: number.fract() != 0.0 })
+}
+
+/// Sums over the lines.
+#[derive(Default)]
+struct Tally {
+    lines: u64,
+    ns: u64,
+    fractions: u64,
+    without_stack: u64,
+    columns: Columns,
+}
+
+impl Tally {
+    fn add(&mut self, count: Count) -> Result<(), String> {
+        self.lines += 1;
+        self.fractions += u64::from(count.is_fraction);
+        let sum = self.ns.checked_add(count.ns).filter(|sum| *sum < u64::MAX);
+        self.ns = sum.ok_or("the counts add up to more than can be shown (1.8e13)")?;
+        Ok(())
+    }
+}
+
+/// Whether each line has a second count before the last one.
+#[derive(Default)]
+struct Columns {
+    one: bool,
+    two: bool,
+}
+
+impl Columns {
+    fn line(&mut self, stack: &str) {
+        let second = stack.rsplit_once([' ', '\t']).and_then(|(_, word)| count(word));
+        *(if second.is_some() { &mut self.two } else { &mut self.one }) = true;
+    }
+    fn are_two(&self) -> bool {
+        self.two && !self.one
+    }
+}
+
+/// The profile being built.
+struct Stacks<'t> {
+    b: Builder,
+    thread: ThreadId,
+    object: ObjectId,
+    frames: FxHashMap<&'t str, FrameId>,
+    /// The line before, because lines are often sorted: its text, and where each name ends with the stack up to it.
+    before: (&'t str, Vec<(usize, StackId)>),
+}
+
+impl<'t> Stacks<'t> {
+    fn new() -> Self {
+        let mut b = Builder::new(false);
+        let process =
+            b.process(Process { name: "folded".into(), clock: "imported".into(), ..Process::default() });
+        let thread = b.thread(process, 0, "");
+        let object = b.object(Object { path: "[folded]".into(), build_id: None, kind: ObjectKind::Unknown });
+        Self { b, thread, object, frames: FxHashMap::default(), before: ("", Vec::new()) }
+    }
+
+    /// The stack of these names; `None` if there is no name. Empty names are left out.
+    fn stack(&mut self, stack: &'t str) -> Option<StackId> {
+        let same = stack.bytes().zip(self.before.0.bytes()).take_while(|(a, b)| a == b).count();
         let ends = |end: usize| stack.as_bytes().get(end).is_none_or(|c| *c == b';');
-        let path = &mut before.1;
+        let path = &mut self.before.1;
         path.truncate(path.iter().take_while(|(end, _)| *end <= same && ends(*end)).count());
         let (mut from, mut at) = path.last().map_or((0, None), |(end, at)| (*end, Some(*at)));
         for name in stack[from..].split(';') {
@@ -40,37 +158,53 @@ pub(super) fn read(text: &str) -> Result<Profile, Problem> {
             if name.is_empty() {
                 continue;
             }
-            let frame = *frames.entry(name).or_insert_with(|| {
-                let function = b.function(object, name);
-                b.plain_frame(function)
+            let frame = *self.frames.entry(name).or_insert_with(|| {
+                let function = self.b.function(self.object, name);
+                self.b.plain_frame(function)
             });
-            let id = b.stack(at, frame);
+            let id = self.b.stack(at, frame);
             at = Some(id);
             path.push((end, id));
         }
-        before.0 = stack;
-        if let Some(stack) = at {
-            let weight = Weight { samples: count, user_ns: count.saturating_mul(UNIT_NS), system_ns: 0 };
-            b.add(thread, stack, weight);
-            good += 1;
+        self.before.0 = stack;
+        at
+    }
+
+    fn add(&mut self, stack: Option<StackId>, count: Count) {
+        if count.samples == 0 && count.ns == 0 {
+            return;
+        }
+        let stack = stack.unwrap_or_else(|| {
+            let function = self.b.function(self.object, "[no stack]");
+            let frame = self.b.plain_frame(function);
+            self.b.stack(None, frame)
+        });
+        self.b.add(self.thread, stack, Weight { samples: count.samples, user_ns: count.ns, system_ns: 0 });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{count, split};
+
+    #[test]
+    fn counts_may_have_a_fraction_and_no_sign() {
+        let ns = |word| count(word).map(|count| (count.samples, count.ns, count.is_fraction));
+        assert_eq!(ns("3"), Some((3, 3_000_000, false)));
+        assert_eq!(ns("2.25"), Some((2, 2_250_000, true)));
+        assert_eq!(ns("1e3"), Some((1000, 1_000_000_000, false)));
+        for word in ["-4", "inf", "NaN", "e3", "0x10", "", "+5x", "1,000"] {
+            assert_eq!(ns(word), None, "{word}");
         }
     }
-    match bad {
-        Some((line, _)) if good == 0 => Err(Problem {
-            place: format!("line {line}"),
-            problem: "expected `function;function count` (folded stacks), perf script output or pprof".into(),
-        }),
-        None if good == 0 => Err(Problem { place: "line 1".into(), problem: "no sample in it".into() }),
-        bad => {
-            if let Some((line, n)) = bad {
-                b.profile_mut()
-                    .account
-                    .note(format!("line {line}: no count at its end; {n} such lines left out"));
-            }
-            b.profile_mut().account.note(
-                "folded text has no unit: each count was taken for a sample of 1 ms of CPU time".to_owned(),
-            );
-            Ok(b.finish())
+
+    #[test]
+    fn a_root_may_start_as_a_comment_does() {
+        for comment in ["# a;b 3", "#", "#banner", "####### 12 ####"] {
+            assert!(split(comment).unwrap().is_none(), "{comment}");
         }
+        assert_eq!(split("#0;b\t10").unwrap().unwrap().0, "#0;b");
+        assert_eq!(split(" 4").unwrap().unwrap().0, "");
+        assert!(split("4").is_err() && split("a;b -4").unwrap_err().contains("pct diff"));
     }
 }

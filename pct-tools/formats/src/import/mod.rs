@@ -1,14 +1,16 @@
 //! Reads other recorders' data as a profile.
 //!
-//! A file is recognised by its first octets: `PERFILE2` is perf.data, gzip or protobuf is pprof, otherwise
-//! text: `perf script` output or folded stacks.
-//! Damage is reported with its position, and the rest is still read.
+//! A file is recognised by its first octets: `PERFILE2` is perf.data; what has a NUL is protobuf and so pprof; the
+//! rest is text: `perf script` output or folded stacks. What is packed by gzip is unpacked first. A text is known by
+//! its form as a whole: a line that does not fit is an error, and what the file seems to be is named (`kinds`).
 
 pub mod folded;
+mod kinds;
 pub mod perf_data;
 pub mod perf_script;
 pub mod pprof;
 mod problem;
+mod unpack;
 
 use pct_profile::Profile;
 use problem::Problem;
@@ -26,31 +28,22 @@ pub enum ImportError {
         /// The system's error.
         why: std::io::Error,
     },
-    /// No sample was found in it.
+    /// It is not what can be read, or no sample was found in it.
     #[error("{path}: {place}: {problem}", path = path.display())]
     Malformed {
-        /// Position: a line or an octet.
+        /// The file.
         path: PathBuf,
-        /// Line or octet.
+        /// Line or octet, or a part of the file.
         place: String,
         /// What was expected and what was found.
         problem: String,
     },
 }
 
-/// Most octets that are unpacked: a gzip of a few octets may promise any size.
-const MOST: u64 = 1 << 30;
-
-fn looks_like_text(head: &[u8]) -> bool {
-    !head.is_empty()
-        && !head.contains(&0)
-        && head.iter().all(|b| *b >= 0x20 || matches!(b, b'\n' | b'\t' | b'\r'))
-}
-
 /// Reads a foreign profile.
 ///
 /// # Errors
-/// When the file cannot be read or holds no sample.
+/// When the file cannot be read, is of no known form, or holds no sample.
 pub fn import(path: &Path) -> Result<Profile, ImportError> {
     import_with(path, false)
 }
@@ -76,39 +69,40 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Profile, ImportError> {
 /// Like [`parse`], but keeps samples in order of time if the format has an order.
 ///
 /// # Errors
-/// As [`import`].
+/// As [`import_with`].
 pub fn parse_with(bytes: &[u8], path: &Path, timeline: bool) -> Result<Profile, ImportError> {
-    use std::io::Read as _;
-    let unreadable = |why| ImportError::Unreadable { path: path.to_owned(), why };
-    let unpacked;
-    let bytes = if bytes.starts_with(&[0x1f, 0x8b]) {
-        let mut out = Vec::new();
-        flate2::read::MultiGzDecoder::new(bytes).take(MOST).read_to_end(&mut out).map_err(unreadable)?;
-        if out.starts_with(b"\x89PCT") {
-            let problem = "a .pct file inside; unpack it first (gunzip)".into();
-            return Err(ImportError::Malformed { path: path.to_owned(), place: "gzip".into(), problem });
-        }
-        unpacked = out;
-        &unpacked[..]
-    } else {
-        bytes
-    };
-    let result = if bytes.starts_with(b"PERFILE2") || bytes.starts_with(b"2ELIFREP") {
-        perf_data::read(bytes, timeline)
-    } else if looks_like_text(&bytes[..bytes.len().min(4096)]) {
-        let text = String::from_utf8_lossy(bytes);
-        if perf_script::looks_like(&text) { perf_script::read(&text) } else { folded::read(&text) }
-    } else {
-        pprof::read(bytes)
-    };
     let malformed =
         |p: Problem| ImportError::Malformed { path: path.to_owned(), place: p.place, problem: p.problem };
-    let mut profile = result.map_err(malformed)?;
+    let unpacked = unpack::gzip(bytes).map_err(malformed)?;
+    let mut profile = recognised(&unpacked.bytes, timeline).map_err(malformed)?;
     if profile.cells.iter().all(|cell| cell.weight.is_zero()) {
         let why = profile.account.notes.first().map(|n| format!(" ({n})")).unwrap_or_default();
         let problem = format!("no sample with a stack in it{why}");
         return Err(malformed(Problem { place: "the whole file".into(), problem }));
     }
+    if unpacked.left_out > 0 {
+        profile.account.note(format!("{} octets behind the packed data were left out", unpacked.left_out));
+    }
     profile.title = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(profile)
+}
+
+fn recognised(bytes: &[u8], timeline: bool) -> Result<Profile, Problem> {
+    if let Some(problem) = kinds::known_binary(bytes) {
+        return Err(problem);
+    }
+    if bytes.starts_with(b"PERFILE2") || bytes.starts_with(b"2ELIFREP") {
+        return perf_data::read(bytes, timeline);
+    }
+    if !kinds::is_text(bytes) {
+        return pprof::read(bytes);
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let read = if perf_script::looks_like(text) { perf_script::read(text) } else { folded::read(text) };
+    let mut profile = read.map_err(|problem| kinds::named(text, problem))?;
+    if text.contains('\u{fffd}') {
+        profile.account.note("names with octets that are no UTF-8 are shown with \u{fffd} in their place");
+    }
     Ok(profile)
 }

@@ -1,0 +1,168 @@
+//! What a file seems to be that is none that can be read, and what would help.
+
+use super::problem::Problem;
+
+/// Octets that some kinds of files begin with.
+const MAGICS: &[(&[u8], &str)] = &[
+    (b"\xfd7zXZ\0", "packed with xz: xz -d first"),
+    (b"\x28\xb5\x2f\xfd", "packed with zstd: zstd -d first"),
+    (b"\x04\x22\x4d\x18", "packed with lz4: lz4 -d first"),
+    (b"LZIP", "packed with lzip: lzip -d first"),
+    (b"\x1f\x9d", "packed with compress: uncompress first"),
+    (b"PK\x03\x04", "a zip archive: unzip first"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive: unpack it first"),
+    (b"\xff\xfe", "text in UTF-16: iconv -f UTF-16 -t UTF-8 first"),
+    (b"\xfe\xff", "text in UTF-16: iconv -f UTF-16 -t UTF-8 first"),
+    (
+        b"PERFFILE",
+        "perf.data of version 1, of perf before Linux 3.0: the text of that perf's script can be read",
+    ),
+    (b"\x7fELF", "a program or library, no profile"),
+    (b"gmon", "gprof's gmon.out: gprof shows it"),
+    (
+        b"FLR\0",
+        "a recording by Java Flight Recorder: async-profiler's jfrconv makes folded text or pprof of it",
+    ),
+    (b"Nettrace", "a .NET trace: dotnet-trace convert --format Speedscope makes another form of it"),
+    (b"SQLite format 3\0", "an SQLite database, no profile"),
+    (b"\xc1\x1f\xfc\xc1", "a stream of a CTF trace: pct timeline takes the trace's folder"),
+    (b"\xc1\xfc\x1f\xc1", "a stream of a CTF trace: pct timeline takes the trace's folder"),
+    (b"\x89PNG", "a picture, no profile"),
+    (b"%PDF", "a PDF, no profile"),
+];
+
+/// Words that tell which tool wrote a text: all of a row must be in its first part.
+const TEXTS: &[(&[&str], &str)] = &[
+    (&["# callgrind format"], "callgrind's file: callgrind_annotate shows it"),
+    (&["events:", "fn="], "callgrind's or cachegrind's file: callgrind_annotate or cg_annotate shows it"),
+    (&["desc:", "time_unit:"], "massif's file: ms_print shows it"),
+    (&["heap profile:"], LEGACY),
+    (&["--- heap"], LEGACY),
+    (&["--- contention"], LEGACY),
+    (&["goroutine profile:"], LEGACY),
+    (&["threadcreate profile:"], LEGACY),
+    (&["--- thread"], LEGACY),
+    (&["\"$schema\"", "speedscope"], "speedscope's JSON: it shows it itself"),
+    (&["\"traceEvents\""], "JSON of Chrome's trace events: chrome://tracing and Perfetto show it"),
+    (&["\"meta\"", "\"threads\""], "JSON of the Gecko profiler: profiler.firefox.com shows it"),
+    (&["\"meta\"", "\"libs\""], "JSON of the Gecko profiler: profiler.firefox.com shows it"),
+    (&["\"nodes\"", "\"callFrame\""], "V8's .cpuprofile: Chrome's developer tools show it"),
+    (&["Time and Allocation Profiling Report"], "GHC's .prof: its tree has no weights of single stacks"),
+    (&["JOB ", "SAMPLE_UNIT"], "GHC's heap profile: hp2ps draws it"),
+    (&["Flat profile:", "cumulative"], "gprof's report, not its samples"),
+    (&["# Overhead"], "the table of perf report: perf script prints the samples"),
+    (&["# Samples:"], "the table of perf report: perf script prints the samples"),
+    (&["Call graph:", "Binary Images"], "the report of macOS sample"),
+    (&["<svg"], "a picture (SVG), not the profile that it was drawn from"),
+    (&["<!DOCTYPE html"], "a page (HTML), not a profile"),
+    (&["<html"], "a page (HTML), not a profile"),
+    (&["<?xml"], "XML"),
+    (&["samples,cpu_seconds,share"], "a table by pct report --format csv: name the recording itself"),
+];
+
+const LEGACY: &str =
+    "the text of an old pprof file: go tool pprof -proto FILE > new.pb.gz makes one that can be read";
+
+/// What a file is by its first octets, where that is nothing that can be read.
+pub(super) fn known_binary(bytes: &[u8]) -> Option<Problem> {
+    let problem = |text: &str| Problem { place: "octet 0".into(), problem: text.into() };
+    if bytes.is_empty() {
+        return Some(problem("the file is empty"));
+    }
+    if bytes.get(257..262) == Some(b"ustar") {
+        return Some(problem("a tar archive: unpack it first"));
+    }
+    // Its level is between the letters and the digits of pi.
+    if bytes.starts_with(b"BZh") && bytes.get(4..10) == Some(b"1AY&SY") {
+        return Some(problem("packed with bzip2: bzip2 -d first"));
+    }
+    if is_gperftools(bytes) {
+        return Some(problem(
+            "gperftools' CPU profile: pprof --proto PROGRAM FILE > new.pb.gz makes one that can be read",
+        ));
+    }
+    if is_utf16(bytes) {
+        return Some(problem("text in UTF-16: iconv -f UTF-16 -t UTF-8 first"));
+    }
+    // A function may be called `gmon`.
+    let may_be_text = is_text(bytes);
+    let is_word = |magic: &[u8]| may_be_text && magic.iter().all(u8::is_ascii_graphic);
+    let found = MAGICS.iter().find(|(magic, _)| bytes.starts_with(magic) && !is_word(magic));
+    found.map(|(_, what)| problem(what))
+}
+
+/// The header of gperftools: words 0, 3, 0, the period, 0, of 8 or 4 octets.
+fn is_gperftools(bytes: &[u8]) -> bool {
+    let starts = |width: usize| {
+        let word = |at: usize| bytes.get(at * width..(at + 1) * width);
+        let is = |at: usize, value: u8| {
+            word(at).is_some_and(|word| word[0] == value && word[1..].iter().all(|b| *b == 0))
+        };
+        is(0, 0) && is(1, 3) && is(2, 0) && !is(3, 0) && is(4, 0)
+    };
+    starts(8) || starts(4)
+}
+
+/// ASCII letters with a zero beside each, also without a byte order mark.
+fn is_utf16(bytes: &[u8]) -> bool {
+    let head = &bytes[..bytes.len().min(64) & !1];
+    let is_letter = |b: u8| b == b'\n' || b == b'\r' || b == b'\t' || (0x20..0x7f).contains(&b);
+    let pairs = || head.chunks_exact(2);
+    head.len() >= 8
+        && (pairs().all(|pair| is_letter(pair[0]) && pair[1] == 0)
+            || pairs().all(|pair| pair[0] == 0 && is_letter(pair[1])))
+}
+
+/// Text has no NUL and few control characters. A whole pprof file has a NUL: its first string is empty.
+pub(super) fn is_text(bytes: &[u8]) -> bool {
+    let head = &bytes[..bytes.len().min(4096)];
+    let is_control = |b: &&u8| **b < 0x20 && !matches!(**b, b'\n' | b'\t' | b'\r' | 0x1b);
+    let most = bytes.len().min(1 << 20);
+    !bytes[..most].contains(&0) && head.iter().filter(is_control).count() <= head.len() / 16
+}
+
+/// A text's problem, with what the text seems to be.
+pub(super) fn named(text: &str, problem: Problem) -> Problem {
+    let mut end = text.len().min(1 << 16);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let head = &text[..end];
+    let found = TEXTS.iter().find(|(words, _)| words.iter().all(|word| head.contains(word)));
+    let what = match found {
+        Some((_, what)) => *what,
+        None if head.trim_start().starts_with(['{', '[']) && head.contains(['"', ':']) => {
+            "JSON of a form that is not known"
+        }
+        None => return problem,
+    };
+    Problem { problem: format!("{}; it seems to be {what}", problem.problem), ..problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn octets_that_are_no_profile_are_named() {
+        let named = |bytes: &[u8]| known_binary(bytes).map(|problem| problem.problem).unwrap_or_default();
+        for (bytes, words) in [
+            (&b"\xfd7zXZ\0\0\x04"[..], "xz -d"),
+            (b"BZh91AY&SY", "bzip2 -d"),
+            (b"\x28\xb5\x2f\xfd\x24", "zstd -d"),
+            (b"\xff\xfem\0a\0", "iconv"),
+            (b"m\0a\0i\0n\0;\0a\0 \x001\0", "UTF-16"),
+            (b"PERFFILE\x68\0", "version 1"),
+            (b"", "empty"),
+            (
+                b"\0\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10\x27\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
+                "gperftools",
+            ),
+        ] {
+            assert!(named(bytes).contains(words), "{bytes:?}: {}", named(bytes));
+        }
+        for bytes in [&b"PERFILE2"[..], b"\x0a\x04\x08\x01\x10\x02\x32\0", b"main;a 3\n"] {
+            assert_eq!(named(bytes), "", "{bytes:?}");
+        }
+    }
+}
