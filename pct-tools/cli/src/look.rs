@@ -4,8 +4,8 @@ use crate::errors::Usage;
 use crate::face::Face;
 use anyhow::{Context as _, Result, bail};
 use pct_profile::load::{self, Options, whole};
-use pct_profile::model::{Account, Cell};
-use pct_profile::{Filter, Frames, Latency, Pattern, Profile};
+use pct_profile::model::{Account, Cell, Weight};
+use pct_profile::{Filter, Frames, Latency, Pattern, Profile, Quantity, Unit};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -34,6 +34,10 @@ pub struct Look {
     /// Only up to this time after the start.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub to: Option<u64>,
+    /// Of another profiler's file: the sample type (pprof: wall, inuse_space) or event (perf script: cycles) that
+    /// is shown [default: the file's own].
+    #[arg(long = "type", value_name = "NAME")]
+    pub sample_type: Option<String>,
     /// Which frames of Python programs are shown.
     #[arg(long, value_name = "WHICH", value_enum, default_value = "mixed")]
     pub frames: ShownFrames,
@@ -156,7 +160,12 @@ impl Look {
     /// How to load for it.
     #[must_use]
     pub fn options(&self) -> Options {
-        Options { window: self.window(), frames: self.frames.into(), ..defaults() }
+        Options {
+            window: self.window(),
+            frames: self.frames.into(),
+            sample_type: self.sample_type.clone(),
+            ..defaults()
+        }
     }
     /// The cells that it leaves. The window was applied when loading.
     #[must_use]
@@ -207,11 +216,21 @@ pub fn paths(typed: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(vec![newest.file_name().map(PathBuf::from).unwrap_or(newest)])
 }
 
-/// Loads profiles, with a progress bar if it takes long.
+/// Loads profiles of CPU time, with a progress bar if it takes long. Another profiler's file whose values are counts of
+/// samples is read as if each stood for 1 ms, and a note says so.
+///
+/// # Errors
+/// When none of the paths could be read, or the values are memory, another time or of an unknown unit; [`Usage`] when the
+/// window of time is invalid.
+pub fn load(paths: &[PathBuf], options: &Options, face: &Face) -> Result<Profile> {
+    as_cpu_time(load_any_quantity(paths, options, face)?)
+}
+
+/// Like [`load()`], but of whatever quantity: for views that show amounts in the profile's own unit.
 ///
 /// # Errors
 /// When none of the paths could be read; [`Usage`] when the window of time is invalid.
-pub fn load(paths: &[PathBuf], options: &Options, face: &Face) -> Result<Profile> {
+pub fn load_any_quantity(paths: &[PathBuf], options: &Options, face: &Face) -> Result<Profile> {
     let mut progress = face.progress();
     load_telling(paths, options, &mut |what, done, all| progress.step(what, done, all))
 }
@@ -228,14 +247,18 @@ fn load_telling(paths: &[PathBuf], options: &Options, progress: load::Progress<'
     {
         let bytes = whole::read(path).with_context(|| path.display().to_string())?;
         if !bytes.is_empty() && !is_pct(&bytes) {
-            return Ok(pct_formats::import::parse_with(&bytes, path, options.timeline)?);
+            return Ok(pct_formats::import::parse_with(&bytes, path, wanted(options))?);
         }
         let mut bytes = Some(bytes);
         let mut read = |_: &std::path::Path| Ok(bytes.take().unwrap_or_default());
         return Ok(load::load_from(paths, options, progress, &mut read)?);
     }
-    if let Some(imported) = imported(paths, options.timeline)? {
+    if let Some(imported) = imported(paths, options)? {
         return Ok(imported);
+    }
+    if options.sample_type.is_some() {
+        let why = "--type chooses among the sample types of one file by another profiler";
+        return Err(Usage(why.into()).into());
     }
     Ok(load::load_with(paths, options, progress)?)
 }
@@ -245,11 +268,42 @@ fn load_telling(paths: &[PathBuf], options: &Options, progress: load::Progress<'
 /// # Errors
 /// As [`load()`].
 pub fn load_quietly(paths: &[PathBuf], options: &Options) -> Result<Profile> {
-    load_telling(paths, options, &mut |_, _, _| {})
+    as_cpu_time(load_telling(paths, options, &mut |_, _, _| {})?)
+}
+
+/// What is read of another profiler's file.
+fn wanted(options: &Options) -> pct_formats::import::Wanted<'_> {
+    pct_formats::import::Wanted { timeline: options.timeline, sample_type: options.sample_type.as_deref() }
+}
+
+/// The same profile, weighed by CPU time.
+fn as_cpu_time(mut profile: Profile) -> Result<Profile> {
+    const MS: u64 = 1_000_000;
+    let Some(instead) = profile.quantity.instead_of_cpu_time() else { return Ok(profile) };
+    let is_count = match &profile.quantity {
+        Quantity::Foreign { unit: Unit::Count, .. } => true,
+        Quantity::Foreign { unit: Unit::Other(unit), .. } => unit == "samples",
+        Quantity::Foreign { .. } | Quantity::Processor => false,
+    };
+    if !is_count || profile.total().samples == 0 {
+        bail!(
+            "{}: {instead}: pct report, pct flame, pct diff and pct export show them as they are",
+            profile.title
+        );
+    }
+    for cell in &mut profile.cells {
+        let samples = cell.weight.samples;
+        cell.weight = Weight { samples, user_ns: samples.saturating_mul(MS), system_ns: 0 };
+    }
+    profile.quantity = Quantity::Processor;
+    profile
+        .account
+        .note(format!("{instead}, and no time is known: each sample is shown as 1 ms of CPU time"));
+    Ok(profile)
 }
 
 /// Another recorder's file, when one is named alone: told from its first octets.
-fn imported(paths: &[PathBuf], timeline: bool) -> Result<Option<Profile>> {
+fn imported(paths: &[PathBuf], options: &Options) -> Result<Option<Profile>> {
     use std::io::Read as _;
     let [path] = paths else { return Ok(None) };
     if !path.is_file() || path.extension().is_some_and(|e| e == "pct") {
@@ -264,12 +318,28 @@ fn imported(paths: &[PathBuf], timeline: bool) -> Result<Option<Profile>> {
         let profile = pct_native::reading::open(path).with_context(|| path.display().to_string())?;
         return Ok(Some(profile));
     }
-    Ok(Some(pct_formats::import_with(path, timeline)?))
+    Ok(Some(pct_formats::import_with(path, wanted(options))?))
 }
 
 /// A .pct file begins with 0x89, and nothing else that is read here does.
 fn is_pct(head: &[u8]) -> bool {
     head.first() == Some(&0x89)
+}
+
+/// Refuses to compare profiles that measure different things.
+///
+/// # Errors
+/// When they do.
+pub fn same_quantity(before: (&std::path::Path, &Profile), after: &Profile) -> Result<()> {
+    let named = |profile: &Profile| {
+        let (name, unit) = profile.quantity.sample_type();
+        format!("{name} ({unit})")
+    };
+    if before.1.quantity != after.quantity {
+        let (before_type, after_type) = (named(before.1), named(after));
+        bail!("{}: its values are {before_type}, those of the other are {after_type}", before.0.display());
+    }
+    Ok(())
 }
 
 /// The cells weighed by latency.

@@ -93,8 +93,15 @@ pub fn load(paths: &[PathBuf], look: &Look, memory: WantedMemory, face: &Face) -
     if look.thread.is_some() {
         return Err(Usage("memory is counted by stack, not by thread: --focus picks stacks".into()).into());
     }
-    let profile = look::load(paths, &Options { memory, ..look.options() }, face)?;
+    let profile = look::load_any_quantity(paths, &Options { memory, ..look.options() }, face)?;
     if profile.memory.is_empty() {
+        if !profile.is_of_cpu_time() {
+            let name = name(paths, &profile);
+            bail!(
+                "{name}: another profiler's file has no estimates for --alloc; without --alloc its sample types are shown as \
+                 they are: pct report --type inuse_space {name}"
+            );
+        }
         if let Some((program, inside)) = unseen_program(&profile) {
             bail!("{}: its allocations were not sampled: {program} {inside}", name(paths, &profile));
         }

@@ -224,7 +224,12 @@ fn is_foreign(path: &Path) -> bool {
 fn read(path: &Path) -> Result<Profile> {
     let options = Options { timeline: true, ..Options::default() };
     if is_foreign(path) {
-        return Ok(pct_formats::import_with(path, true)?);
+        let wanted = pct_formats::import::Wanted { timeline: true, sample_type: None };
+        let profile = pct_formats::import_with(path, wanted)?;
+        if let Some(instead) = profile.quantity.instead_of_cpu_time() {
+            bail!("{}: {instead}; tables are of CPU time", path.display());
+        }
+        return Ok(profile);
     }
     Ok(load::load(&[path.to_owned()], &options)?)
 }

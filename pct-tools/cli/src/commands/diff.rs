@@ -40,11 +40,12 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let by = args.by.by.unwrap_or_default();
     let order = if args.total { Order::Total } else { Order::Own };
     let load = |path: &PathBuf| -> Result<(Profile, Flat)> {
-        let profile = look::load(std::slice::from_ref(path), &args.look.options(), face)?;
+        let profile = look::load_any_quantity(std::slice::from_ref(path), &args.look.options(), face)?;
         let flat = Flat::count_cells(&profile, &args.look.cells(&profile), Some(by), Split::Merged, order);
         Ok((profile, flat))
     };
     let (before, after) = (load(before_path)?, load(after_path)?);
+    look::same_quantity((before_path, &before.0), &after.0)?;
     let compare = if args.shares { Compare::Shares } else { Compare::Seconds };
     let compared = Diff::compare((&before.0, &before.1), (&after.0, &after.1), compare);
     face.print(&match args.format {

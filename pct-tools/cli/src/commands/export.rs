@@ -88,7 +88,11 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         return memory(args, format, &paths, face);
     }
     let options = args.choice.narrow(Options { timeline: format.wants_timeline(), ..args.look.options() });
-    let profile = look::load(&paths, &options, face)?;
+    let profile = if format.holds_any_quantity() {
+        look::load_any_quantity(&paths, &options, face)?
+    } else {
+        look::load(&paths, &options, face)?
+    };
     let cells = args.look.cells(&profile);
     let bytes = pct_formats::export(&profile, &cells, format);
     store(args, format, &paths, "profile", &bytes, face)?;

@@ -26,7 +26,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if args.wait {
         return of_locks(args, &paths, face);
     }
-    let profile = look::load(
+    let profile = look::load_any_quantity(
         &paths,
         &args.choice.narrow(Load { timeline: args.latency, ..args.look.options() }),
         face,
@@ -35,14 +35,16 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if args.latency {
         cells = look::latency(&profile, &cells)?.cells;
     }
-    let unit = if args.latency { "us of latency" } else { "us of CPU time" };
-    let mut options = args.picture(&profile.title, unit);
+    let unit = if args.latency { "us of latency".to_owned() } else { flame::unit(&profile) };
+    let mut options = args.picture(&profile.title, &unit);
     let tree = if let Some(base) = &args.base {
-        let old = look::load(std::slice::from_ref(base), &args.look.options(), face)?;
+        let old = look::load_any_quantity(std::slice::from_ref(base), &args.look.options(), face)?;
+        look::same_quantity((base, &old), &profile)?;
         let old_cells = args.look.cells(&old);
         options.normalize = true;
         let tree = flame::difference((&profile, &cells), (&old, &old_cells));
-        args.compare(&mut options, &tree, base, " us");
+        let unit = if profile.quantity.is_time() { " us" } else { "" };
+        args.compare(&mut options, &tree, base, unit);
         tree
     } else {
         flame::tree(&profile, &cells, split(args), args.reverse)

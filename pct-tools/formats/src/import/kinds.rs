@@ -139,6 +139,24 @@ pub(super) fn named(text: &str, problem: Problem) -> Problem {
     Problem { problem: format!("{}; it seems to be {what}", problem.problem), ..problem }
 }
 
+/// Why octets that are no text are no pprof file either.
+pub(super) fn not_pprof(bytes: &[u8], why: String) -> Problem {
+    let fields = crate::protobuf::Fields::new(bytes);
+    let mut whole = fields.clone();
+    let count = whole.by_ref().count();
+    if count > 0 && whole.broken.is_none() {
+        return Problem {
+            place: "the whole file".into(),
+            problem: format!("protobuf, but not pprof: {why}"),
+        };
+    }
+    let at = whole.broken.unwrap_or(0);
+    Problem {
+        place: format!("octet {at}"),
+        problem: format!("neither text nor a whole pprof or perf.data file ({why})"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

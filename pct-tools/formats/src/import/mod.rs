@@ -3,9 +3,12 @@
 //! A file is recognised by its first octets: `PERFILE2` is perf.data; what has a NUL is protobuf and so pprof; the
 //! rest is text: `perf script` output or folded stacks. What is packed by gzip is unpacked first. A text is known by
 //! its form as a whole: a line that does not fit is an error, and what the file seems to be is named (`kinds`).
+//!
+//! A number is shown in the unit that the file gives, or not at all: see [`pct_profile::Quantity`].
 
 pub mod folded;
 mod kinds;
+mod objects;
 pub mod perf_data;
 pub mod perf_script;
 pub mod pprof;
@@ -40,22 +43,31 @@ pub enum ImportError {
     },
 }
 
+/// What of a file is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wanted<'a> {
+    /// Samples are kept in order of time if the format has an order.
+    pub timeline: bool,
+    /// The sample type (pprof) or event (perf script) of this name; `None`: the file's default.
+    pub sample_type: Option<&'a str>,
+}
+
 /// Reads a foreign profile.
 ///
 /// # Errors
 /// When the file cannot be read, is of no known form, or holds no sample.
 pub fn import(path: &Path) -> Result<Profile, ImportError> {
-    import_with(path, false)
+    import_with(path, Wanted::default())
 }
 
-/// Like [`import`], but keeps samples in order of time if the format has an order.
+/// Like [`import`], but reads what is wanted of it.
 ///
 /// # Errors
-/// As [`import`].
-pub fn import_with(path: &Path, timeline: bool) -> Result<Profile, ImportError> {
+/// As [`import`]; also when the file has not what is wanted.
+pub fn import_with(path: &Path, wanted: Wanted<'_>) -> Result<Profile, ImportError> {
     let unreadable = |why| ImportError::Unreadable { path: path.to_owned(), why };
     let bytes = pct_profile::load::whole::read(path).map_err(unreadable)?;
-    parse_with(&bytes, path, timeline)
+    parse_with(&bytes, path, wanted)
 }
 
 /// Reads a foreign profile from memory; `path` names it in messages.
@@ -63,18 +75,18 @@ pub fn import_with(path: &Path, timeline: bool) -> Result<Profile, ImportError> 
 /// # Errors
 /// As [`import`].
 pub fn parse(bytes: &[u8], path: &Path) -> Result<Profile, ImportError> {
-    parse_with(bytes, path, false)
+    parse_with(bytes, path, Wanted::default())
 }
 
-/// Like [`parse`], but keeps samples in order of time if the format has an order.
+/// Like [`parse`], but reads what is wanted of it.
 ///
 /// # Errors
 /// As [`import_with`].
-pub fn parse_with(bytes: &[u8], path: &Path, timeline: bool) -> Result<Profile, ImportError> {
+pub fn parse_with(bytes: &[u8], path: &Path, wanted: Wanted<'_>) -> Result<Profile, ImportError> {
     let malformed =
         |p: Problem| ImportError::Malformed { path: path.to_owned(), place: p.place, problem: p.problem };
     let unpacked = unpack::gzip(bytes).map_err(malformed)?;
-    let mut profile = recognised(&unpacked.bytes, timeline).map_err(malformed)?;
+    let mut profile = recognised(&unpacked.bytes, wanted).map_err(malformed)?;
     if profile.cells.iter().all(|cell| cell.weight.is_zero()) {
         let why = profile.account.notes.first().map(|n| format!(" ({n})")).unwrap_or_default();
         let problem = format!("no sample with a stack in it{why}");
@@ -87,22 +99,36 @@ pub fn parse_with(bytes: &[u8], path: &Path, timeline: bool) -> Result<Profile, 
     Ok(profile)
 }
 
-fn recognised(bytes: &[u8], timeline: bool) -> Result<Profile, Problem> {
+fn recognised(bytes: &[u8], wanted: Wanted<'_>) -> Result<Profile, Problem> {
     if let Some(problem) = kinds::known_binary(bytes) {
         return Err(problem);
     }
     if bytes.starts_with(b"PERFILE2") || bytes.starts_with(b"2ELIFREP") {
-        return perf_data::read(bytes, timeline);
+        return only_default(wanted, "a perf.data file")
+            .and_then(|()| perf_data::read(bytes, wanted.timeline));
     }
     if !kinds::is_text(bytes) {
-        return pprof::read(bytes);
+        return pprof::read(bytes, wanted);
     }
     let text = String::from_utf8_lossy(bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let read = if perf_script::looks_like(text) { perf_script::read(text) } else { folded::read(text) };
+    let read = if perf_script::looks_like(text) {
+        only_default(wanted, "perf script text").and_then(|()| perf_script::read(text))
+    } else {
+        only_default(wanted, "folded text").and_then(|()| folded::read(text))
+    };
     let mut profile = read.map_err(|problem| kinds::named(text, problem))?;
     if text.contains('\u{fffd}') {
         profile.account.note("names with octets that are no UTF-8 are shown with \u{fffd} in their place");
     }
     Ok(profile)
+}
+
+/// Refuses the choice of a sample type where a file has but one, or none can be chosen.
+fn only_default(wanted: Wanted<'_>, what: &str) -> Result<(), Problem> {
+    if wanted.sample_type.is_none() {
+        return Ok(());
+    }
+    let problem = format!("{what} has no sample types to choose from");
+    Err(Problem { place: "--type".into(), problem })
 }

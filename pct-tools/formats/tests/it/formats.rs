@@ -198,8 +198,8 @@ fn weights_without_measure_go_into_every_format() {
 
 #[test]
 fn samples_without_a_stack_are_no_profile() {
-    // A pprof file whose only sample has no location.
-    let e = parse(&[0x12, 2, 0x10, 1, 0x32, 0], Path::new("x.pb")).unwrap_err().to_string();
+    // A pprof file with one sample type without a name, whose only sample has no location.
+    let e = parse(&[0x0a, 0, 0x12, 2, 0x10, 1, 0x32, 0], Path::new("x.pb")).unwrap_err().to_string();
     assert!(e.contains("x.pb") && e.contains("no sample with a stack"), "{e}");
 }
 

@@ -1,11 +1,12 @@
 //! Handmade perf.data: its contents are read, damage is reported, nothing panics.
 
-use pct_formats::import::{parse, parse_with};
+use pct_formats::import::{Wanted, parse, parse_with};
 use pct_profile::model::Profile;
 use pct_profile::{By, CallTree, Split};
 use proptest::prelude::*;
 use std::path::Path;
 
+const TIMELINE: Wanted<'_> = Wanted { timeline: true, sample_type: None };
 const IP: u64 = 1;
 const TID: u64 = 2;
 const TIME: u64 = 4;
@@ -140,7 +141,7 @@ fn files_and_streams_give_stacks_by_the_mappings_of_their_time() {
 
 #[test]
 fn the_order_of_time_is_kept_where_it_is_asked_for() {
-    let p = parse_with(&file(&data()), Path::new("x"), true).unwrap();
+    let p = parse_with(&file(&data()), Path::new("x"), TIMELINE).unwrap();
     let times: Vec<_> = p.timeline.iter().map(|s| (s.time_ns, s.weight_ns)).collect();
     assert_eq!(times, [(0, 1_000_000), (30, 2_000_000)]);
 }
@@ -257,7 +258,7 @@ proptest! {
         }
         bytes.truncate(n.saturating_sub(cut));
         bytes[..8].copy_from_slice(b"PERFILE2");
-        let _ = parse_with(&bytes, Path::new("x"), true);
+        let _ = parse_with(&bytes, Path::new("x"), TIMELINE);
     }
 }
 
