@@ -8,13 +8,13 @@ use std::path::Path;
 
 /// What an input must give: the total and a note's part (empty: any), or a part of the refusal.
 #[derive(Clone, Copy, Debug)]
-enum Want {
+pub(crate) enum Want {
     /// `Profile::amount_in_words` of the total, number of samples, a part of a note.
     Sum(&'static str, u64, &'static str),
     Refused(&'static str),
 }
 
-fn check(name: &str, bytes: &[u8], sample_type: Option<&str>, want: Want) {
+pub(crate) fn check(name: &str, bytes: &[u8], sample_type: Option<&str>, want: Want) {
     let read = parse_with(bytes, Path::new(name), Wanted { timeline: false, sample_type });
     match (read, want) {
         (Ok(profile), Want::Sum(sum, samples, note)) => {
@@ -37,7 +37,7 @@ fn check(name: &str, bytes: &[u8], sample_type: Option<&str>, want: Want) {
 }
 
 /// Functions with their own weights, by name.
-fn own(profile: &Profile) -> Vec<(String, Weight)> {
+pub(crate) fn own(profile: &Profile) -> Vec<(String, Weight)> {
     let mut rows: Vec<(String, Weight)> = Vec::new();
     for cell in &profile.cells {
         let name = profile.functions[profile.leaf(cell.stack)].name.clone();

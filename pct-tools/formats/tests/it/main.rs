@@ -4,3 +4,4 @@ mod foreign;
 mod formats;
 mod naive;
 mod perf_data;
+mod perf_text;

@@ -1,0 +1,205 @@
+//! The text of `perf script`: a header line per sample, then its frames, innermost first, then an empty line.
+//!
+//! ```text
+//! prog  4711/4712  123.456789:    1000000 cpu-clock:u:
+//!         55d0c0de1234 inner+0x14 (/bin/prog)
+//!         55d0c0de2345 main+0x20 (/bin/prog)
+//! ```
+//!
+//! A sample without a call chain has its frame behind the event. Records of other kinds (`--show-mmap-events`) are
+//! no samples.
+//!
+//! Each event is a kind of samples of its own, and one is read: the one that was asked for, else the first that
+//! measures time, else the first. The period of a clock is in nanoseconds; that of another event is how often it
+//! happened. Without a period samples are counted, since the text does not say what one is worth.
+
+mod events;
+mod frame;
+mod header;
+
+use super::Wanted;
+use super::problem::Problem;
+use events::Events;
+use frame::Frame;
+use header::Header;
+use pct_profile::model::{
+    Builder, FrameId, Object, ObjectKind, Process, ProcessId, Profile, StackId, ThreadId, Weight,
+};
+use std::collections::HashMap;
+
+/// Whether one of the first lines is a header: with a time, or before a line that is a frame.
+pub(super) fn looks_like(text: &str) -> bool {
+    let mut lines = text.lines().filter(|l| !l.trim().is_empty() && !l.starts_with('#')).take(6).peekable();
+    while let Some(line) = lines.next() {
+        let mut before_frame =
+            || lines.peek().is_some_and(|next| next.starts_with([' ', '\t']) && frame::parse(next).is_some());
+        if header::with_time(line).is_some() || header::without_time(line).is_some() && before_frame() {
+            return true;
+        }
+    }
+    false
+}
+
+/// What a line is.
+enum Line<'t> {
+    Header(Header<'t>),
+    Frame(Frame<'t>),
+    /// Neither text nor comment: the end of a sample.
+    Empty,
+    Comment,
+    Other,
+}
+
+fn line(text: &str) -> Line<'_> {
+    if text.trim().is_empty() {
+        return Line::Empty;
+    }
+    if text.starts_with('#') {
+        return Line::Comment;
+    }
+    if let Some(header) = header::with_time(text) {
+        return Line::Header(header);
+    }
+    if text.starts_with([' ', '\t'])
+        && let Some(frame) = frame::parse(text)
+    {
+        return Line::Frame(frame);
+    }
+    header::without_time(text).map_or(Line::Other, Line::Header)
+}
+
+pub(super) fn read(text: &str, wanted: Wanted<'_>) -> Result<Profile, Problem> {
+    let mut events = Events::default();
+    for text in text.lines() {
+        if let Line::Header(header) = line(text)
+            && !header.is_side_record()
+        {
+            events.count(&header);
+        }
+    }
+    let chosen = events.choose(wanted.sample_type)?;
+    let mut samples = Samples::default();
+    let (mut others, mut first_other) = (0u64, 0);
+    let mut current: Option<(Header<'_>, Vec<Frame<'_>>)> = None;
+    for (i, text) in text.lines().enumerate() {
+        match line(text) {
+            Line::Header(header) => {
+                samples.add(current.take(), &chosen)?;
+                if header.event == chosen.name && !header.is_side_record() {
+                    let frames = frame::parse(header.rest).filter(|_| !events::is_tracepoint(header.event));
+                    current = Some((header, frames.into_iter().collect()));
+                }
+            }
+            Line::Frame(frame) => {
+                if let Some((_, frames)) = &mut current {
+                    frames.push(frame);
+                }
+            }
+            Line::Empty => samples.add(current.take(), &chosen)?,
+            Line::Comment => {}
+            Line::Other => {
+                others += 1;
+                first_other = if first_other == 0 { i + 1 } else { first_other };
+            }
+        }
+    }
+    samples.add(current, &chosen)?;
+    if others > events.all() {
+        let problem = "neither sample nor frame, as most lines of the file".into();
+        return Err(Problem { place: format!("line {first_other}"), problem });
+    }
+    let mut profile = samples.b.finish();
+    profile.quantity = chosen.quantity();
+    for note in events.notes(&chosen) {
+        profile.account.note(note);
+    }
+    if others > 0 {
+        let lines = pct_num::count(others, "such line", "such lines");
+        profile.account.note(format!("line {first_other}: neither sample nor frame; {lines} left out"));
+    }
+    Ok(profile)
+}
+
+/// Events whose period is in nanoseconds of CPU time.
+fn is_clock(event: &str) -> bool {
+    event.starts_with("cpu-clock") || event.starts_with("task-clock")
+}
+
+/// The profile being built.
+#[derive(Default)]
+struct Samples {
+    b: Builder,
+    processes: HashMap<i64, ProcessId>,
+    threads: HashMap<(i64, i64), ThreadId>,
+    sum: u64,
+}
+
+impl Samples {
+    fn add(
+        &mut self,
+        sample: Option<(Header<'_>, Vec<Frame<'_>>)>,
+        chosen: &events::Choice<'_>,
+    ) -> Result<(), Problem> {
+        let Some((header, frames)) = sample else { return Ok(()) };
+        let amount = chosen.amount(&header);
+        self.sum = self.sum.checked_add(amount).ok_or_else(|| Problem {
+            place: chosen.name.to_owned(),
+            problem: "the periods add up to more than 64 bits hold".into(),
+        })?;
+        let thread = self.thread(&header);
+        let stack = self.stack(&frames);
+        let in_kernel = frames.first().is_some_and(|leaf| leaf.kind() == ObjectKind::Kernel);
+        let system = in_kernel && chosen.is_cpu_time();
+        let (user_ns, system_ns) = if system { (0, amount) } else { (amount, 0) };
+        self.b.add(thread, stack, Weight { samples: 1, user_ns, system_ns });
+        Ok(())
+    }
+
+    fn thread(&mut self, header: &Header<'_>) -> ThreadId {
+        // -1 is no thread that can be named by a number; its name says what it is.
+        let number = |id: i64| u32::try_from(id).unwrap_or(0);
+        let process = *self.processes.entry(header.pid).or_insert_with(|| {
+            self.b.process(Process {
+                pid: number(header.pid),
+                name: header.name.into(),
+                clock: "perf".into(),
+                ..Process::default()
+            })
+        });
+        *self
+            .threads
+            .entry((header.pid, header.tid))
+            .or_insert_with(|| self.b.thread(process, number(header.tid), header.name))
+    }
+
+    fn stack(&mut self, frames: &[Frame<'_>]) -> StackId {
+        let mut at: Option<StackId> = None;
+        // The frame that has a stack frame, into which others were inlined.
+        let mut outer = None;
+        for frame in frames.iter().rev() {
+            let whole = if frame.object.is_none() { outer.unwrap_or(frame) } else { frame };
+            outer = Some(whole);
+            let id = self.frame(frame, whole);
+            at = Some(self.b.stack(at, id));
+        }
+        at.unwrap_or_else(|| {
+            let object = self.b.unknown_object();
+            let function = self.b.function(object, "[no stack]");
+            let frame = self.b.plain_frame(function);
+            self.b.stack(None, frame)
+        })
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>, whole: &Frame<'_>) -> FrameId {
+        let kind = whole.kind();
+        let path = match whole.object.unwrap_or("[unknown]") {
+            "[unknown]" if kind == ObjectKind::Kernel => "kernel",
+            path => path,
+        };
+        let object = self.b.object(Object { path: path.to_owned(), build_id: None, kind });
+        let name = if frame.symbol == "[unknown]" { "[no symbol]" } else { frame.symbol };
+        let function = self.b.function(object, name);
+        let inlined = frame.object.is_none();
+        self.b.frame(pct_profile::model::Frame { function, file: None, line: 0, address: None, inlined })
+    }
+}
