@@ -287,7 +287,8 @@ fn as_cpu_time(mut profile: Profile) -> Result<Profile> {
     };
     if !is_count || profile.total().samples == 0 {
         bail!(
-            "{}: {instead}: pct report, pct flame, pct diff and pct export show them as they are",
+            "{}: {instead}; pct report, flame, diff and export (as pprof, folded, speedscope or callgrind) take them as \
+             they are",
             profile.title
         );
     }

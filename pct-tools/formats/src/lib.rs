@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Each format is one module with one function: from a profile and its selected cells to octets, or back. Weights
-//! are nanoseconds of CPU time wherever a format can express that.
+//! are nanoseconds of CPU time wherever a format can express that; what other profilers measured keeps its unit
+//! ([`pct_profile::Quantity`]).
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

@@ -6,6 +6,7 @@
 mod addr2func;
 mod beside;
 mod deep_memory;
+mod foreign;
 mod golden;
 mod hidden;
 mod mcp;

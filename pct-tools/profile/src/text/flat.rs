@@ -210,7 +210,7 @@ pub fn csv(profile: &Profile, flat: &Flat, rows: usize) -> String {
         let fields = Fields::from_row(profile, row);
         out += &format!(
             "{},{:.6},{:.6},{},{},{},{},{}",
-            row.own.samples,
+            samples(profile, row.own),
             profile.quantity.scaled(row.cpu.unwrap_or(row.own).cpu_ns()),
             float(row.own.cpu_ns()) / whole,
             fields.pid.map(|pid| pid.to_string()).unwrap_or_default(),
@@ -225,6 +225,12 @@ pub fn csv(profile: &Profile, flat: &Flat, rows: usize) -> String {
         out.push('\n');
     }
     out
+}
+
+/// A number of samples for CSV; empty where another profiler's file does not say it.
+pub(super) fn samples(profile: &Profile, weight: Weight) -> String {
+    let is_known = weight.samples > 0 || profile.is_of_cpu_time();
+    if is_known { weight.samples.to_string() } else { String::new() }
 }
 
 /// The rows and the account as JSON.

@@ -150,7 +150,7 @@ pub fn csv(profile: &Profile, tree: &CallTree) -> String {
             "{},{},{},{:.6},{:.6},{},{}\n",
             id.index(),
             node.parent.map(|parent| parent.index().to_string()).unwrap_or_default(),
-            node.total.samples,
+            super::flat::samples(profile, node.total),
             profile.quantity.scaled(node.own.cpu_ns()),
             profile.quantity.scaled(node.total.cpu_ns()),
             csv_field(object.unwrap_or_default()),

@@ -1,0 +1,149 @@
+//! Other profilers' files at the commands: amounts keep their unit, or are refused in words.
+
+use crate::support::pct;
+use pct_formats::protobuf::Message;
+use std::path::Path;
+
+/// A pprof file: `main` calls `a` and `b`, with these values of each type.
+fn pprof(types: &[(&str, &str)], a: &[u64], b: &[u64]) -> Vec<u8> {
+    let names =
+        ["", "main", "a", "b"].into_iter().chain(types.iter().flat_map(|(name, unit)| [*name, *unit]));
+    let mut out = Message::default();
+    for at in 0..types.len() as u64 {
+        let mut kind = Message::default();
+        kind.number(1, 4 + 2 * at);
+        kind.number(2, 5 + 2 * at);
+        out.bytes(1, &kind.0);
+    }
+    for function in 1..=3 {
+        let [mut location, mut line, mut named] = [(); 3].map(|()| Message::default());
+        line.number(1, function);
+        location.number(1, function);
+        location.bytes(4, &line.0);
+        named.number(1, function);
+        named.number(2, function);
+        out.bytes(4, &location.0);
+        out.bytes(5, &named.0);
+    }
+    for (function, values) in [(2, a), (3, b)] {
+        let mut sample = Message::default();
+        sample.packed(1, &[function, 1]);
+        sample.packed(2, values);
+        out.bytes(2, &sample.0);
+    }
+    for name in names {
+        out.bytes(6, name.as_bytes());
+    }
+    out.0
+}
+
+/// What a command prints on both streams, and its status.
+fn said(dir: &Path, words: &[&str]) -> (String, i32) {
+    let out = pct(dir, words);
+    let text = [out.stdout, out.stderr].map(|octets| String::from_utf8(octets).expect("UTF-8")).concat();
+    (text, out.status.code().expect("a status"))
+}
+
+#[test]
+fn memory_of_another_profiler_is_shown_in_bytes_and_never_as_cpu_time() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let heap = pprof(&[("objects", "count"), ("space", "bytes")], &[10, 1000], &[1, 50]);
+    std::fs::write(dir.path().join("heap.pb"), &heap).expect("written");
+    let less = pprof(&[("objects", "count"), ("space", "bytes")], &[10, 400], &[1, 50]);
+    std::fs::write(dir.path().join("less.pb"), &less).expect("written");
+    let time = pprof(&[("cpu", "ns")], &[1], &[2]);
+    std::fs::write(dir.path().join("time.pb"), &time).expect("written");
+    for (words, status, part) in [
+        (&["report", "heap.pb"][..], 0, "1,050 bytes of space"),
+        (&["report", "heap.pb"], 0, "objects (count) (--type NAME shows it)"),
+        (&["report", "--type", "objects", "heap.pb"], 0, "11 objects"),
+        (&["report", "--type", "wall", "heap.pb"], 1, "it has objects (count), space (bytes)"),
+        (&["report", "--tree", "heap.pb"], 0, "95.2%"),
+        (&["report", "--format", "csv", "heap.pb"], 0, "samples,space_bytes,share"),
+        (&["report", "--format", "csv", "heap.pb"], 0, "\n,1000.000000,0.952381"),
+        (&["report", "--tree", "--format", "csv", "heap.pb"], 0, "self_space_bytes"),
+        (&["report", "--format", "json", "heap.pb"], 0, "\"unit\":\"bytes\""),
+        (&["report", "--html", "-", "heap.pb"], 0, "1,050 bytes of space"),
+        (&["report", "--alloc", "heap.pb"], 1, "--type inuse_space heap.pb"),
+        (&["flame", "-o", "-", "heap.pb"], 0, "1,000 bytes of space"),
+        (&["diff", "heap.pb", "less.pb"], 0, "1,050 bytes of space before, 450 bytes of space after: -600"),
+        (&["diff", "--format", "csv", "heap.pb", "less.pb"], 0, "before_space_bytes"),
+        (
+            &["diff", "heap.pb", "time.pb"],
+            1,
+            "its values are space (bytes), those of the other are cpu (nanoseconds)",
+        ),
+        (&["export", "--format", "folded", "-o", "-", "heap.pb"], 0, "main;a 1000\nmain;b 50\n"),
+        (&["export", "--format", "callgrind", "-o", "-", "heap.pb"], 0, "events: space\nsummary: 1050"),
+        (&["export", "--format", "speedscope", "-o", "-", "heap.pb"], 0, "\"unit\":\"bytes\""),
+        (&["export", "--format", "chrome", "-o", "-", "heap.pb"], 1, "memory in bytes"),
+        (&["view", "--text", "menu", "heap.pb"], 1, "memory in bytes"),
+        (&["deep", "-o", "x.data", "heap.pb"], 1, "memory in bytes"),
+        (&["annotate", "a", "heap.pb"], 1, "memory in bytes"),
+        (&["print", "heap.pb"], 1, ""),
+    ] {
+        let (text, code) = said(dir.path(), words);
+        assert_eq!(code, status, "{words:?}: {text}");
+        assert!(text.contains(part), "{words:?}: {text}");
+        assert!(!text.contains("CPU s") && !text.contains("cpu_seconds"), "{words:?}: {text}");
+    }
+    let exported = said(dir.path(), &["export", "--format", "pprof", "-o", "again.pb.gz", "heap.pb"]);
+    assert_eq!(exported.1, 0, "{}", exported.0);
+    assert!(said(dir.path(), &["report", "again.pb.gz"]).0.contains("1,050 bytes of space"));
+}
+
+#[test]
+fn counts_of_samples_are_a_time_only_where_a_view_needs_one_and_says_so() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let sample = "java 19983 cycles: \n\t1 a+0x1 (/bin/prog)\n\t2 main+0x1 (/bin/prog)\n\n";
+    std::fs::write(dir.path().join("perf.txt"), sample.repeat(3)).expect("written");
+    let (report, _) = said(dir.path(), &["report", "perf.txt"]);
+    assert!(report.starts_with("3 samples of cycles") && !report.contains("CPU s"), "{report}");
+    let (view, status) = said(dir.path(), &["view", "--text", "menu", "perf.txt"]);
+    assert!(status == 0 && view.contains("each sample is shown as 1 ms of CPU time"), "{view}");
+}
+
+#[test]
+fn a_type_is_chosen_of_other_profilers_files_only() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("x.folded"), "main;a 3\n").expect("written");
+    std::fs::create_dir(dir.path().join("run")).expect("made");
+    assert_eq!(said(dir.path(), &["report", "--type", "wall", "x.folded"]).1, 1);
+    assert_eq!(said(dir.path(), &["report", "--type", "wall", "run"]).1, 2);
+}
+
+#[test]
+fn names_of_types_units_and_events_show_no_hidden_characters() {
+    const EVIL: &str = "evil\u{1b}[2J\u{202e}\nINJECTED";
+    let dir = tempfile::tempdir().expect("a folder");
+    let types = [("other", EVIL), (EVIL, EVIL)];
+    std::fs::write(dir.path().join("x.pb"), pprof(&types, &[1, 2], &[3, 4])).expect("written");
+    let event = EVIL.replace('\n', "_").replace(' ', "_");
+    let text = |event: &str| format!("prog 5 1.000001: 1 {event}: \n\t1 a+0x1 (/bin/p)\n\n");
+    std::fs::write(dir.path().join("x.txt"), text(&event) + &text("b")).expect("written");
+    for file in ["x.pb", "x.txt"] {
+        for words in [
+            &["report", file][..],
+            &["report", "--format", "csv", file],
+            &["report", "--tree", "--format", "csv", file],
+            &["report", "--format", "json", file],
+            &["report", "--html", "-", file],
+            &["report", "--type", "none", file],
+            &["flame", "-o", "-", file],
+            &["diff", file, file],
+            &["diff", "--format", "csv", file, file],
+            &["diff", "--format", "json", file, file],
+            &["export", "--format", "folded", "-o", "-", file],
+            &["export", "--format", "callgrind", "-o", "-", file],
+            &["export", "--format", "speedscope", "-o", "-", file],
+            &["view", "--text", "menu", file],
+            &["deep", "-o", "x.data", file],
+            &["report", "--alloc", file],
+        ] {
+            let (text, _) = said(dir.path(), words);
+            let hidden = text.find(|c| pct_text::is_hidden(c) && !matches!(c, '\n' | '\t'));
+            assert_eq!(hidden, None, "{words:?}: {text:?}");
+            assert!(!text.lines().any(|line| line.starts_with("INJECTED")), "{words:?}: {text}");
+        }
+    }
+}
