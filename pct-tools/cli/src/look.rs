@@ -220,8 +220,8 @@ pub fn paths(typed: &[PathBuf]) -> Result<Vec<PathBuf>> {
 /// samples is read as if each stood for 1 ms, and a note says so.
 ///
 /// # Errors
-/// When none of the paths could be read, or the values are memory, another time or of an unknown unit; [`Usage`] when the
-/// window of time is invalid.
+/// When none of the paths could be read, or the values are memory, another time or of an unknown unit; [`Usage`] when
+/// the window of time is invalid.
 pub fn load(paths: &[PathBuf], options: &Options, face: &Face) -> Result<Profile> {
     as_cpu_time(load_any_quantity(paths, options, face)?)
 }

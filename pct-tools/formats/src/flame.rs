@@ -35,7 +35,7 @@ pub fn unit(profile: &Profile) -> String {
         Quantity::Processor => "us of CPU time".into(),
         Quantity::Foreign { name, unit: Unit::Time } => format!("us of {name}"),
         Quantity::Foreign { name, unit: Unit::Count } => name.clone(),
-        Quantity::Foreign { name, unit } => format!("{} of {name}", unit.word()).trim_start().to_owned(),
+        Quantity::Foreign { name, unit } => format!("{} of {name}", unit.as_word()).trim_start().to_owned(),
     }
 }
 

@@ -69,8 +69,8 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Compares two tables of the same kind, of profiles that measure the same [`Quantity`]: what functions spend themselves, or with all that they call, by the
-    /// tables' order.
+    /// Compares two tables of the same kind, of profiles that measure the same [`Quantity`]: what functions spend
+    /// themselves, or with all that they call, by the tables' order.
     #[must_use]
     pub fn compare(before: (&Profile, &Flat), after: (&Profile, &Flat), compare: Compare) -> Self {
         let scale = match compare {

@@ -40,7 +40,7 @@ pub enum Unit {
 impl Unit {
     /// The unit in which CSV and JSON give amounts.
     #[must_use]
-    pub fn word(&self) -> &str {
+    pub fn as_word(&self) -> &str {
         match self {
             Self::Time => "seconds",
             Self::Bytes => "bytes",
@@ -97,8 +97,8 @@ impl Quantity {
     pub fn column(&self) -> String {
         match self {
             Self::Processor => "cpu_seconds".into(),
-            Self::Foreign { name, unit } if unit.word().is_empty() => name.clone(),
-            Self::Foreign { name, unit } => format!("{name}_{}", unit.word()),
+            Self::Foreign { name, unit } if unit.as_word().is_empty() => name.clone(),
+            Self::Foreign { name, unit } => format!("{name}_{}", unit.as_word()),
         }
     }
     /// A weight for people, with its unit and with what it is of: `1.20 CPU s`, `6.00 s of wall`, `12 contentions`.
@@ -125,7 +125,7 @@ impl Quantity {
         match self {
             Self::Processor => ("cpu", "nanoseconds"),
             Self::Foreign { name, unit: Unit::Time } => (name, "nanoseconds"),
-            Self::Foreign { name, unit } => (name, unit.word()),
+            Self::Foreign { name, unit } => (name, unit.as_word()),
         }
     }
     /// What the values are, where they are no CPU time.

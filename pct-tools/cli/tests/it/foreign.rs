@@ -118,7 +118,7 @@ fn names_of_types_units_and_events_show_no_hidden_characters() {
     let dir = tempfile::tempdir().expect("a folder");
     let types = [("other", EVIL), (EVIL, EVIL)];
     std::fs::write(dir.path().join("x.pb"), pprof(&types, &[1, 2], &[3, 4])).expect("written");
-    let event = EVIL.replace('\n', "_").replace(' ', "_");
+    let event = EVIL.replace(['\n', ' '], "_");
     let text = |event: &str| format!("prog 5 1.000001: 1 {event}: \n\t1 a+0x1 (/bin/p)\n\n");
     std::fs::write(dir.path().join("x.txt"), text(&event) + &text("b")).expect("written");
     for file in ["x.pb", "x.txt"] {

@@ -108,12 +108,12 @@ fn recognised(bytes: &[u8], wanted: Wanted<'_>) -> Result<Profile, Problem> {
             .and_then(|()| perf_data::read(bytes, wanted.timeline));
     }
     if !kinds::is_text(bytes) {
-        return pprof::read(bytes, wanted);
+        return pprof::read(bytes, wanted.sample_type);
     }
     let text = String::from_utf8_lossy(bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let read = if perf_script::looks_like(text) {
-        perf_script::read(text, wanted)
+        perf_script::read(text, wanted.sample_type)
     } else {
         only_default(wanted, "folded text").and_then(|()| folded::read(text))
     };

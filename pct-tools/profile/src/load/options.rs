@@ -39,7 +39,8 @@ pub struct Options {
     pub memory: WantedMemory,
     /// Waits are loaded ([`crate::Profile::waits`]).
     pub waits: bool,
-    /// The sample type of another profiler's file that is read; `None`: the file's default. Recordings by pct have none.
+    /// The sample type of another profiler's file that is read; `None`: the file's default. Recordings by pct have
+    /// none.
     pub sample_type: Option<String>,
     /// Folder in which names from big debug information are kept for the next time.
     pub cache: Option<PathBuf>,

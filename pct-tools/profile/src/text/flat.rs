@@ -3,9 +3,9 @@
 //! CSV has always the columns `samples,cpu_seconds,share,pid,process,tid,object,function`; what was merged is empty.
 //! A line or address is appended to the function's name. With `--by thread-name` the name stands in the
 //! column `tid`. `share` is a fraction of 1. Tables of latency have `latency_seconds` behind them, and
-//! `share` is that of the latency. Where weights are no CPU time ([`crate::Quantity`]), the column `cpu_seconds` is called
-//! by the sample type and its unit: `wall_seconds`, `inuse_space_bytes`. JSON then has the members `amount`, `total_amount`,
-//! `of` and `unit` in the place of seconds.
+//! `share` is that of the latency. Where weights are no CPU time ([`crate::Quantity`]), the column `cpu_seconds` is
+//! called by the sample type and its unit: `wall_seconds`, `inuse_space_bytes`. JSON then has the members `amount`,
+//! `total_amount`, `of` and `unit` in the place of seconds.
 
 use super::Layout;
 use super::numbers::{count, seconds, share, share_error, thousands};
@@ -284,7 +284,7 @@ pub fn weight_json(quantity: &Quantity, weight: Weight) -> Value {
     if let Quantity::Foreign { name, unit } = quantity {
         let samples = (weight.samples > 0).then_some(weight.samples);
         return json!({
-            "samples": samples, "amount": unit.scaled(weight.cpu_ns()), "of": name, "unit": unit.word(),
+            "samples": samples, "amount": unit.scaled(weight.cpu_ns()), "of": name, "unit": unit.as_word(),
         });
     }
     json!({

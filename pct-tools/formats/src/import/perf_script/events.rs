@@ -2,7 +2,6 @@
 
 use super::super::problem::Problem;
 use super::header::Header;
-use super::is_clock;
 use pct_profile::{Quantity, Unit};
 
 struct Event<'t> {
@@ -86,6 +85,11 @@ fn without_modifiers(event: &str) -> &str {
         Some((name, modifiers)) if modifiers.bytes().all(|b| b"ukhGHpPISDWeb".contains(&b)) => name,
         _ => event,
     }
+}
+
+/// Events whose period is in nanoseconds of CPU time.
+fn is_clock(event: &str) -> bool {
+    event.starts_with("cpu-clock") || event.starts_with("task-clock")
 }
 
 /// A tracepoint has two names, and its fields behind them.

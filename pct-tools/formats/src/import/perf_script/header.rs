@@ -37,7 +37,7 @@ struct Line<'a> {
 
 impl<'a> Line<'a> {
     /// Of a long line only the first words matter.
-    fn of(text: &'a str) -> Self {
+    fn split(text: &'a str) -> Self {
         let base = text.as_ptr().addr();
         let words = text.split_ascii_whitespace().take(64).map(|word| {
             let start = word.as_ptr().addr() - base;
@@ -45,7 +45,7 @@ impl<'a> Line<'a> {
         });
         Self { text, words: words.collect() }
     }
-    fn word(&self, at: usize) -> &'a str {
+    fn word_at(&self, at: usize) -> &'a str {
         self.words.get(at).map_or("", |range| &self.text[range.clone()])
     }
     fn rest_from(&self, at: usize) -> &'a str {
@@ -59,8 +59,8 @@ impl<'a> Line<'a> {
 
 /// A header with a time.
 pub(super) fn with_time(text: &str) -> Option<Header<'_>> {
-    let line = Line::of(text);
-    (1..line.words.len()).filter(|at| is_time(line.word(*at))).find_map(|at| {
+    let line = Line::split(text);
+    (1..line.words.len()).filter(|at| is_time(line.word_at(*at))).find_map(|at| {
         let (name, (pid, tid)) = who(&line, at)?;
         let (period, event, rest) = event(&line, at + 1);
         Some(Header { name, pid, tid, period, event, rest, has_time: true })
@@ -69,12 +69,12 @@ pub(super) fn with_time(text: &str) -> Option<Header<'_>> {
 
 /// A header without a time: its event ends with a colon, and before it are the ids, or they and the period.
 pub(super) fn without_time(text: &str) -> Option<Header<'_>> {
-    let line = Line::of(text);
-    (1..line.words.len()).filter(|at| is_event(line.word(*at))).find_map(|at| {
-        let is_period = at >= 2 && is_number(line.word(at - 1)) && is_end_of_ids(line.word(at - 2));
+    let line = Line::split(text);
+    (1..line.words.len()).filter(|at| is_event(line.word_at(*at))).find_map(|at| {
+        let is_period = at >= 2 && is_number(line.word_at(at - 1)) && is_end_of_ids(line.word_at(at - 2));
         let (name, (pid, tid)) = who(&line, if is_period { at - 1 } else { at })?;
-        let period = if is_period { Some(line.word(at - 1).parse().ok()?) } else { None };
-        let event = line.word(at).strip_suffix(':')?;
+        let period = if is_period { Some(line.word_at(at - 1).parse().ok()?) } else { None };
+        let event = line.word_at(at).strip_suffix(':')?;
         Some(Header { name, pid, tid, period, event, rest: line.rest_from(at + 1), has_time: false })
     })
 }
@@ -82,22 +82,22 @@ pub(super) fn without_time(text: &str) -> Option<Header<'_>> {
 /// The command and the ids before word `end`, behind which may be the processor and flags (`-F +misc`).
 fn who<'a>(line: &Line<'a>, end: usize) -> Option<(&'a str, (i64, i64))> {
     let mut at = end.checked_sub(1)?;
-    if is_misc(line.word(at)) {
+    if is_misc(line.word_at(at)) {
         at = at.checked_sub(1)?;
     }
-    if is_processor(line.word(at)) {
+    if is_processor(line.word_at(at)) {
         at = at.checked_sub(1)?;
     }
-    Some((line.name_before(at), ids(line.word(at))?))
+    Some((line.name_before(at), ids(line.word_at(at))?))
 }
 
 /// Period, event and the rest of the line.
 fn event<'a>(line: &Line<'a>, mut at: usize) -> (Option<u64>, &'a str, &'a str) {
-    let period = line.word(at).parse().ok().filter(|_| is_number(line.word(at)));
+    let period = line.word_at(at).parse().ok().filter(|_| is_number(line.word_at(at)));
     // A number that is the last word, or stands before no event, is the address of a frame.
-    let period = period.filter(|_| line.word(at + 1).ends_with(':'));
+    let period = period.filter(|_| line.word_at(at + 1).ends_with(':'));
     at += usize::from(period.is_some());
-    match line.word(at).strip_suffix(':') {
+    match line.word_at(at).strip_suffix(':') {
         Some(event) => (period, event, line.rest_from(at + 1)),
         None => (period, "", line.rest_from(at)),
     }

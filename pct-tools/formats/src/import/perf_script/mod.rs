@@ -17,7 +17,6 @@ mod events;
 mod frame;
 mod header;
 
-use super::Wanted;
 use super::problem::Problem;
 use events::Events;
 use frame::Frame;
@@ -68,7 +67,7 @@ fn line(text: &str) -> Line<'_> {
     header::without_time(text).map_or(Line::Other, Line::Header)
 }
 
-pub(super) fn read(text: &str, wanted: Wanted<'_>) -> Result<Profile, Problem> {
+pub(super) fn read(text: &str, sample_type: Option<&str>) -> Result<Profile, Problem> {
     let mut events = Events::default();
     for text in text.lines() {
         if let Line::Header(header) = line(text)
@@ -77,7 +76,7 @@ pub(super) fn read(text: &str, wanted: Wanted<'_>) -> Result<Profile, Problem> {
             events.count(&header);
         }
     }
-    let chosen = events.choose(wanted.sample_type)?;
+    let chosen = events.choose(sample_type)?;
     let mut samples = Samples::default();
     let (mut others, mut first_other) = (0u64, 0);
     let mut current: Option<(Header<'_>, Vec<Frame<'_>>)> = None;
@@ -118,11 +117,6 @@ pub(super) fn read(text: &str, wanted: Wanted<'_>) -> Result<Profile, Problem> {
         profile.account.note(format!("line {first_other}: neither sample nor frame; {lines} left out"));
     }
     Ok(profile)
-}
-
-/// Events whose period is in nanoseconds of CPU time.
-fn is_clock(event: &str) -> bool {
-    event.starts_with("cpu-clock") || event.starts_with("task-clock")
 }
 
 /// The profile being built.

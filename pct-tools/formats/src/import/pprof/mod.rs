@@ -9,18 +9,18 @@ mod stacks;
 mod tables;
 mod types;
 
+use super::kinds;
 use super::problem::Problem;
-use super::{Wanted, kinds};
 use pct_num::count;
 use pct_profile::model::Profile;
 use stacks::Build;
 use tables::Tables;
 use types::{Choice, SampleTypes};
 
-pub(super) fn read(bytes: &[u8], wanted: Wanted<'_>) -> Result<Profile, Problem> {
+pub(super) fn read(bytes: &[u8], sample_type: Option<&str>) -> Result<Profile, Problem> {
     let tables = Tables::parse(bytes).map_err(|problem| kinds::not_pprof(bytes, problem))?;
-    let types = SampleTypes::of(&tables)?;
-    let choice = types.choose(wanted.sample_type)?;
+    let types = SampleTypes::from_tables(&tables)?;
+    let choice = types.choose(sample_type)?;
     if tables.samples.is_empty() {
         return Err(Problem {
             place: "the whole file".into(),

@@ -17,7 +17,7 @@ pub(super) struct Prune {
 }
 
 impl Prune {
-    pub(super) fn of(tables: &Tables<'_>) -> Self {
+    pub(super) fn from_tables(tables: &Tables<'_>) -> Self {
         let mut prune = Self::default();
         let drop = prune.pattern("drop_frames", tables.text(tables.drop_frames));
         let keep = prune.pattern("keep_frames", tables.text(tables.keep_frames));

@@ -44,7 +44,7 @@ struct Parts<'m> {
 }
 
 impl<'m> Parts<'m> {
-    fn of(message: &'m [u8]) -> Self {
+    fn parse(message: &'m [u8]) -> Self {
         let mut parts = Self::default();
         for (field, value) in Fields::new(message) {
             match (field, value) {
@@ -60,7 +60,7 @@ impl<'m> Parts<'m> {
 
 impl<'a> Build<'a> {
     pub(super) fn new(tables: &'a Tables<'a>, choice: &'a Choice<'a>) -> Self {
-        let prune = Prune::of(tables);
+        let prune = Prune::from_tables(tables);
         let counts = Counts { bad_patterns: prune.refused.clone(), ..Counts::default() };
         Self {
             tables,
@@ -83,7 +83,7 @@ impl<'a> Build<'a> {
     }
 
     pub(super) fn sample(&mut self, message: &[u8]) -> Result<(), Problem> {
-        let parts = Parts::of(message);
+        let parts = Parts::parse(message);
         let Some(worth) = self.choice.worth(&parts.values)? else {
             self.counts.short += 1;
             return Ok(());

@@ -59,7 +59,7 @@ pub(super) struct SampleTypes {
 }
 
 impl SampleTypes {
-    pub(super) fn of(tables: &Tables<'_>) -> Result<Self, Problem> {
+    pub(super) fn from_tables(tables: &Tables<'_>) -> Result<Self, Problem> {
         let mut all = Vec::with_capacity(tables.types.len().min(64));
         for &(name, spelling) in &tables.types {
             if !tables.has_text(name) || !tables.has_text(spelling) {
