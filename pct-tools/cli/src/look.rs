@@ -303,23 +303,36 @@ fn as_cpu_time(mut profile: Profile) -> Result<Profile> {
     Ok(profile)
 }
 
-/// Another recorder's file, when one is named alone: told from its first octets.
+/// Another recorder's file, when one is named alone.
 fn imported(paths: &[PathBuf], options: &Options) -> Result<Option<Profile>> {
-    use std::io::Read as _;
-    let [path] = paths else { return Ok(None) };
-    if !path.is_file() || path.extension().is_some_and(|e| e == "pct") {
+    let [path] = paths else {
+        if let [first, ..] = paths
+            && paths.iter().all(|path| foreign_head(path).is_some())
+        {
+            let name = first.display();
+            bail!(
+                "{name}: files of other profilers are read one at a time; pct diff and flame --base compare two"
+            );
+        }
         return Ok(None);
-    }
-    let mut head = [0u8; 64];
-    let n = std::fs::File::open(path).and_then(|mut f| f.read(&mut head)).unwrap_or(0);
-    if is_pct(&head[..n]) {
-        return Ok(None);
-    }
+    };
+    let Some(head) = foreign_head(path) else { return Ok(None) };
     if head.starts_with(pct_native::reading::MAGIC) {
         let profile = pct_native::reading::open(path).with_context(|| path.display().to_string())?;
         return Ok(Some(profile));
     }
     Ok(Some(pct_formats::import_with(path, wanted(options))?))
+}
+
+/// The first octets of a file that is no .pct file; `None` for all others.
+fn foreign_head(path: &std::path::Path) -> Option<[u8; 64]> {
+    use std::io::Read as _;
+    if !path.is_file() || path.extension().is_some_and(|extension| extension == "pct") {
+        return None;
+    }
+    let mut head = [0u8; 64];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
+    (!is_pct(&head[..read])).then_some(head)
 }
 
 /// A .pct file begins with 0x89, and nothing else that is read here does.

@@ -104,12 +104,14 @@ fn counts_of_samples_are_a_time_only_where_a_view_needs_one_and_says_so() {
 }
 
 #[test]
-fn a_type_is_chosen_of_other_profilers_files_only() {
+fn a_type_is_chosen_of_one_file_by_another_profiler() {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::write(dir.path().join("x.folded"), "main;a 3\n").expect("written");
     std::fs::create_dir(dir.path().join("run")).expect("made");
     assert_eq!(said(dir.path(), &["report", "--type", "wall", "x.folded"]).1, 1);
     assert_eq!(said(dir.path(), &["report", "--type", "wall", "run"]).1, 2);
+    let (two, status) = said(dir.path(), &["report", "x.folded", "x.folded"]);
+    assert!(status == 1 && two.contains("one at a time"), "{two}");
 }
 
 #[test]

@@ -59,6 +59,10 @@ impl<'a> Line<'a> {
 
 /// A header with a time.
 pub(super) fn with_time(text: &str) -> Option<Header<'_>> {
+    // Most lines are frames, which have no digit before a colon.
+    if !text.as_bytes().windows(2).any(|pair| pair[0].is_ascii_digit() && pair[1] == b':') {
+        return None;
+    }
     let line = Line::split(text);
     (1..line.words.len()).filter(|at| is_time(line.word_at(*at))).find_map(|at| {
         let (name, (pid, tid)) = who(&line, at)?;
