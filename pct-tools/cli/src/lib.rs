@@ -19,6 +19,7 @@ pub mod commands;
 pub mod contexts;
 pub mod errors;
 pub mod face;
+mod foreign;
 #[expect(unsafe_code, reason = "signal dispositions, plain descriptors")]
 pub mod inherited;
 pub mod launch;

@@ -2,10 +2,11 @@
 
 use crate::errors::Usage;
 use crate::face::Face;
+use crate::foreign::{as_cpu_time, imported, is_pct, wanted};
 use anyhow::{Context as _, Result, bail};
 use pct_profile::load::{self, Options, whole};
-use pct_profile::model::{Account, Cell, Weight};
-use pct_profile::{Filter, Frames, Latency, Pattern, Profile, Quantity, Unit};
+use pct_profile::model::{Account, Cell};
+use pct_profile::{Filter, Frames, Latency, Pattern, Profile};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -269,91 +270,6 @@ fn load_telling(paths: &[PathBuf], options: &Options, progress: load::Progress<'
 /// As [`load()`].
 pub fn load_quietly(paths: &[PathBuf], options: &Options) -> Result<Profile> {
     as_cpu_time(load_telling(paths, options, &mut |_, _, _| {})?)
-}
-
-/// What is read of another profiler's file.
-fn wanted(options: &Options) -> pct_formats::import::Wanted<'_> {
-    pct_formats::import::Wanted { timeline: options.timeline, sample_type: options.sample_type.as_deref() }
-}
-
-/// The same profile, weighed by CPU time.
-fn as_cpu_time(mut profile: Profile) -> Result<Profile> {
-    const MS: u64 = 1_000_000;
-    let Some(instead) = profile.quantity.instead_of_cpu_time() else { return Ok(profile) };
-    let is_count = match &profile.quantity {
-        Quantity::Foreign { unit: Unit::Count, .. } => true,
-        Quantity::Foreign { unit: Unit::Other(unit), .. } => unit == "samples",
-        Quantity::Foreign { .. } | Quantity::Processor => false,
-    };
-    if !is_count || profile.total().samples == 0 {
-        bail!(
-            "{}: {instead}; pct report, flame, diff and export (as pprof, folded, speedscope or callgrind) take them as \
-             they are",
-            profile.title
-        );
-    }
-    for cell in &mut profile.cells {
-        let samples = cell.weight.samples;
-        cell.weight = Weight { samples, user_ns: samples.saturating_mul(MS), system_ns: 0 };
-    }
-    profile.quantity = Quantity::Processor;
-    profile
-        .account
-        .note(format!("{instead}, and no time is known: each sample is shown as 1 ms of CPU time"));
-    Ok(profile)
-}
-
-/// Another recorder's file, when one is named alone.
-fn imported(paths: &[PathBuf], options: &Options) -> Result<Option<Profile>> {
-    let [path] = paths else {
-        if let [first, ..] = paths
-            && paths.iter().all(|path| foreign_head(path).is_some())
-        {
-            let name = first.display();
-            bail!(
-                "{name}: files of other profilers are read one at a time; pct diff and flame --base compare two"
-            );
-        }
-        return Ok(None);
-    };
-    let Some(head) = foreign_head(path) else { return Ok(None) };
-    if head.starts_with(pct_native::reading::MAGIC) {
-        let profile = pct_native::reading::open(path).with_context(|| path.display().to_string())?;
-        return Ok(Some(profile));
-    }
-    Ok(Some(pct_formats::import_with(path, wanted(options))?))
-}
-
-/// The first octets of a file that is no .pct file; `None` for all others.
-fn foreign_head(path: &std::path::Path) -> Option<[u8; 64]> {
-    use std::io::Read as _;
-    if !path.is_file() || path.extension().is_some_and(|extension| extension == "pct") {
-        return None;
-    }
-    let mut head = [0u8; 64];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
-    (!is_pct(&head[..read])).then_some(head)
-}
-
-/// A .pct file begins with 0x89, and nothing else that is read here does.
-fn is_pct(head: &[u8]) -> bool {
-    head.first() == Some(&0x89)
-}
-
-/// Refuses to compare profiles that measure different things.
-///
-/// # Errors
-/// When they do.
-pub fn same_quantity(before: (&std::path::Path, &Profile), after: &Profile) -> Result<()> {
-    let named = |profile: &Profile| {
-        let (name, unit) = profile.quantity.sample_type();
-        format!("{name} ({unit})")
-    };
-    if before.1.quantity != after.quantity {
-        let (before_type, after_type) = (named(before.1), named(after));
-        bail!("{}: its values are {before_type}, those of the other are {after_type}", before.0.display());
-    }
-    Ok(())
 }
 
 /// The cells weighed by latency.

@@ -7,6 +7,7 @@ pub use args::{Args, Rows};
 
 use crate::errors::Usage;
 use crate::face::Face;
+use crate::foreign::same_quantity;
 use crate::look::{self, Format};
 use anyhow::Result;
 use args::OVER_LIMIT;
@@ -45,7 +46,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         Ok((profile, flat))
     };
     let (before, after) = (load(before_path)?, load(after_path)?);
-    look::same_quantity((before_path, &before.0), &after.0)?;
+    same_quantity((before_path, &before.0), &after.0)?;
     let compare = if args.shares { Compare::Shares } else { Compare::Seconds };
     let compared = Diff::compare((&before.0, &before.1), (&after.0, &after.1), compare);
     face.print(&match args.format {

@@ -4,6 +4,7 @@ mod args;
 mod memory;
 
 use crate::face::Face;
+use crate::foreign::same_quantity;
 use crate::look;
 use anyhow::Result;
 pub use args::{Args, Parts, write_beside};
@@ -39,7 +40,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let mut options = args.picture(&profile.title, &unit);
     let tree = if let Some(base) = &args.base {
         let old = look::load_any_quantity(std::slice::from_ref(base), &args.look.options(), face)?;
-        look::same_quantity((base, &old), &profile)?;
+        same_quantity((base, &old), &profile)?;
         let old_cells = args.look.cells(&old);
         options.normalize = true;
         let tree = flame::difference((&profile, &cells), (&old, &old_cells));
