@@ -80,7 +80,7 @@ pub(crate) fn as_cpu_time(mut profile: Profile) -> Result<Profile> {
 ///
 /// # Errors
 /// When they do.
-pub fn same_quantity(before: (&Path, &Profile), after: &Profile) -> Result<()> {
+pub(crate) fn same_quantity(before: (&Path, &Profile), after: &Profile) -> Result<()> {
     let named = |profile: &Profile| {
         let (name, unit) = profile.quantity.sample_type();
         format!("{name} ({unit})")

@@ -18,6 +18,7 @@ fn headers_have_the_parts_that_were_printed() {
         ("java 19983/19984 [001] 250 cycles: ", "500 cycles", 2),
         ("prog 5 100.000001: 1000000 cycles: ", "2,000,000 cycles", 2),
         ("prog 5 100.000001: ", "2 samples", 2),
+        ("100.000001: 1000000 cpu-clock: ", "0.002 CPU s", 2),
     ] {
         for between in ["\n", "\r\n"] {
             let text = format!("{header}\n{frames}{header}\n{frames}").replace('\n', between);
@@ -37,6 +38,23 @@ fn samples_without_a_chain_are_all_read() {
     let profile = parse(text.as_bytes(), Path::new("x")).unwrap();
     let rows: Vec<_> = own(&profile).into_iter().map(|(name, weight)| (name, weight.samples)).collect();
     assert_eq!(rows, [("a".to_owned(), 2), ("b".to_owned(), 1)]);
+}
+
+#[test]
+fn frames_have_the_parts_that_were_printed() {
+    let one = |text: &str| {
+        let profile = parse(text.as_bytes(), Path::new("x")).unwrap();
+        let frame = profile.stacks[profile.cells[0].stack].frame;
+        let place = profile.place_of(&profile.frames[frame]).unwrap_or_default();
+        (own(&profile)[0].0.clone(), place, profile.total().samples)
+    };
+    let with = |function: &str, place: &str, samples| (function.to_owned(), place.to_owned(), samples);
+    let sources =
+        "p 5 1.000001: 7 cpu-clock: \n\t  1 a+0x1 (/bin/p)\n  a.c:3\n\t  2 main+0x1 (/bin/p)\n  :0\n\n";
+    assert_eq!(one(&sources.repeat(3)), with("a", "a.c:3", 3));
+    assert_eq!(one("p 5 7 cpu-clock: \n\t    1155\n\t    118a\n\n"), with("1155", "", 1));
+    assert_eq!(one(&"   dd (v2) 5 cpu-clock:  ffff0 a\n".repeat(2)), with("a", "", 2));
+    assert_eq!(one(&"   dd 5 cpu-clock:  ffff0 a\n".repeat(2)), with("a", "", 2));
 }
 
 #[test]

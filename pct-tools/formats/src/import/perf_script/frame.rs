@@ -14,6 +14,8 @@ pub(super) struct Frame<'a> {
     /// Path or name in brackets; `None` for a call that was inlined into the next frame outwards.
     pub(super) object: Option<&'a str>,
     pub(super) address: u64,
+    /// Source file and line, which `-F +srcline` prints in a line of their own.
+    pub(super) source: Option<(&'a str, u32)>,
 }
 
 impl Frame<'_> {
@@ -29,19 +31,34 @@ impl Frame<'_> {
 /// Parses a line; `None` if it is no frame.
 pub(super) fn parse(line: &str) -> Option<Frame<'_>> {
     let line = line.trim();
-    let (address, rest) = line.split_once([' ', '\t'])?;
-    if address.len() > 16 {
+    let (word, rest) = line.split_once([' ', '\t']).unwrap_or((line, ""));
+    if word.len() > 16 {
         return None;
     }
-    let address = u64::from_str_radix(address, 16).ok()?;
+    let address = u64::from_str_radix(word, 16).ok()?;
     let rest = rest.trim_start();
+    if rest.is_empty() {
+        return Some(Frame { symbol: word, object: Some("[unknown]"), address, source: None });
+    }
     let (symbol, object) = split(rest);
     let symbol = without_offset(symbol.trim_end());
     let symbol = if symbol.is_empty() { "[unknown]" } else { symbol };
     match object {
-        Some("inlined") => Some(Frame { symbol, object: None, address }),
-        object => Some(Frame { symbol, object: Some(object.unwrap_or("[unknown]")), address }),
+        Some("inlined") => Some(Frame { symbol, object: None, address, source: None }),
+        object => Some(Frame { symbol, object: Some(object.unwrap_or("[unknown]")), address, source: None }),
     }
+}
+
+/// Parses the line behind a frame: `  file.c:12`. Without debug information it is `  :0`, `  ??:0` or
+/// `  [object][ADDRESS]`, which say nothing. `None` if it is no such line.
+pub(super) fn parse_source(line: &str) -> Option<Option<(&str, u32)>> {
+    let text = line.strip_prefix("  ").filter(|text| !text.starts_with([' ', '\t']))?.trim_end();
+    if text.ends_with(']') && text.contains('[') {
+        return Some(None);
+    }
+    let (file, number) = text.rsplit_once(':')?;
+    let number = number.parse().ok()?;
+    Some(Some((file, number)).filter(|_| number > 0 && !file.is_empty()))
 }
 
 /// Symbol and object. Both may have spaces and parentheses.
@@ -103,10 +120,16 @@ mod tests {
             ("1136 f+0x2 (/tmp/odd) name)", "f", Some("/tmp/odd) name")),
             ("1136 (/bin/prog)", "[unknown]", Some("/bin/prog")),
             ("1136 main", "main", Some("[unknown]")),
+            ("\t   1136", "1136", Some("[unknown]")),
         ] {
             let frame = parse(line).unwrap();
             assert_eq!((frame.symbol, frame.object), (symbol, object), "{line}");
         }
+        assert_eq!(parse_source("  w.c:12"), Some(Some(("w.c", 12))));
+        for line in ["  :0", "  ??:0", "  [kernel.kallsyms][ffffffff822560c0]"] {
+            assert_eq!(parse_source(line), Some(None), "{line}");
+        }
+        assert_eq!((parse_source("w.c:12"), parse_source("  x y")), (None, None));
         for line in ["", "main", "main+0x3 (/bin/prog)", "12345678901234567 x"] {
             assert_eq!(parse(line), None, "{line}");
         }

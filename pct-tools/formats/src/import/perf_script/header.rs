@@ -64,8 +64,9 @@ pub(super) fn with_time(text: &str) -> Option<Header<'_>> {
         return None;
     }
     let line = Line::split(text);
-    (1..line.words.len()).filter(|at| is_time(line.word_at(*at))).find_map(|at| {
-        let (name, (pid, tid)) = who(&line, at)?;
+    (0..line.words.len()).filter(|at| is_time(line.word_at(*at))).find_map(|at| {
+        // Neither command nor ids may have been printed.
+        let (name, (pid, tid)) = if at == 0 { ("", (0, 0)) } else { who(&line, at)? };
         let (period, event, rest) = event(&line, at + 1);
         Some(Header { name, pid, tid, period, event, rest, has_time: true })
     })
@@ -73,6 +74,9 @@ pub(super) fn with_time(text: &str) -> Option<Header<'_>> {
 
 /// A header without a time: its event ends with a colon, and before it are the ids, or they and the period.
 pub(super) fn without_time(text: &str) -> Option<Header<'_>> {
+    if !text.contains(": ") && !text.ends_with(':') && !text.contains(":\t") {
+        return None;
+    }
     let line = Line::split(text);
     (1..line.words.len()).filter(|at| is_event(line.word_at(*at))).find_map(|at| {
         let is_period = at >= 2 && is_number(line.word_at(at - 1)) && is_end_of_ids(line.word_at(at - 2));
@@ -176,6 +180,7 @@ mod tests {
                 ("Gecko", (25122, 25122), Some(10), "task-clock:u"),
             ),
             ("prog 5 100.000001: ", ("prog", (5, 5), None, "")),
+            ("43643.286723: 7 cycles:", ("", (0, 0), Some(7), "cycles")),
             ("x 1 2.000000123: 5 cpu_core/cycles/:", ("x", (1, 1), Some(5), "cpu_core/cycles/")),
         ] {
             assert_eq!(parts(with_time(line)), Some(want), "{line}");

@@ -26,13 +26,16 @@ use pct_profile::model::{
 };
 use std::collections::HashMap;
 
-/// Whether one of the first lines is a header: with a time, or before a line that is a frame.
+/// Whether one of the first lines is a header: with a time, or with a frame behind it or in the next line.
 pub(super) fn looks_like(text: &str) -> bool {
     let mut lines = text.lines().filter(|l| !l.trim().is_empty() && !l.starts_with('#')).take(6).peekable();
     while let Some(line) = lines.next() {
-        let mut before_frame =
-            || lines.peek().is_some_and(|next| next.starts_with([' ', '\t']) && frame::parse(next).is_some());
-        if header::with_time(line).is_some() || header::without_time(line).is_some() && before_frame() {
+        if header::with_time(line).is_some() {
+            return true;
+        }
+        let Some(header) = header::without_time(line) else { continue };
+        let mut next = lines.peek().filter(|next| next.starts_with([' ', '\t'])).into_iter();
+        if frame::parse(header.rest).is_some() || next.any(|next| frame::parse(next).is_some()) {
             return true;
         }
     }
@@ -43,6 +46,8 @@ pub(super) fn looks_like(text: &str) -> bool {
 enum Line<'t> {
     Header(Header<'t>),
     Frame(Frame<'t>),
+    /// Where the frame before is in the source, where known.
+    Source(Option<(&'t str, u32)>),
     /// Neither text nor comment: the end of a sample.
     Empty,
     Comment,
@@ -59,12 +64,22 @@ fn line(text: &str) -> Line<'_> {
     if let Some(header) = header::with_time(text) {
         return Line::Header(header);
     }
+    // Commands may have names that are numbers: `dd`.
+    let without_time = header::without_time(text);
+    if let Some(header) = without_time
+        && (header.rest.is_empty() || frame::parse(header.rest).is_some())
+    {
+        return Line::Header(header);
+    }
     if text.starts_with([' ', '\t'])
         && let Some(frame) = frame::parse(text)
     {
         return Line::Frame(frame);
     }
-    header::without_time(text).map_or(Line::Other, Line::Header)
+    if let Some(header) = without_time {
+        return Line::Header(header);
+    }
+    frame::parse_source(text).map_or(Line::Other, Line::Source)
 }
 
 pub(super) fn read(text: &str, sample_type: Option<&str>) -> Result<Profile, Problem> {
@@ -92,6 +107,11 @@ pub(super) fn read(text: &str, sample_type: Option<&str>) -> Result<Profile, Pro
             Line::Frame(frame) => {
                 if let Some((_, frames)) = &mut current {
                     frames.push(frame);
+                }
+            }
+            Line::Source(source) => {
+                if let Some(frame) = current.as_mut().and_then(|(_, frames)| frames.last_mut()) {
+                    frame.source = source;
                 }
             }
             Line::Empty => samples.add(current.take(), &chosen)?,
@@ -194,6 +214,8 @@ impl Samples {
         let name = if frame.symbol == "[unknown]" { "[no symbol]" } else { frame.symbol };
         let function = self.b.function(object, name);
         let inlined = frame.object.is_none();
-        self.b.frame(pct_profile::model::Frame { function, file: None, line: 0, address: None, inlined })
+        let file = frame.source.map(|(file, _)| self.b.file(file));
+        let line = frame.source.map_or(0, |(_, line)| line);
+        self.b.frame(pct_profile::model::Frame { function, file, line, address: None, inlined })
     }
 }
