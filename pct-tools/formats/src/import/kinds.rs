@@ -39,6 +39,7 @@ const TEXTS: &[(&[&str], &str)] = &[
     (&["heap profile:"], LEGACY),
     (&["--- heap"], LEGACY),
     (&["--- contention"], LEGACY),
+    (&["--- mutex"], LEGACY),
     (&["goroutine profile:"], LEGACY),
     (&["threadcreate profile:"], LEGACY),
     (&["--- thread"], LEGACY),

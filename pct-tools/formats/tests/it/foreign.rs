@@ -217,6 +217,12 @@ fn samples_of_pprof_are_counted_and_what_is_missing_is_said() {
     let samples: &[(&[&str], &[i64])] = &[(A, &[30_000_000]), (B, &[10_000_000])];
     let file = Pprof { types, samples, period, ..Pprof::default() }.octets();
     check("by the period", &file, None, Want::Sum("0.040 CPU s", 4, ""));
+    let types: &[(&str, &str)] = &[("contentions", "count"), ("delay", "nanoseconds")];
+    let period = Some((("contentions", "count"), 1));
+    let samples: &[(&[&str], &[i64])] = &[(A, &[59, 300_000_000])];
+    let file = Pprof { types, samples, period, ..Pprof::default() }.octets();
+    check("scaled counts", &file, Some("contentions"), Want::Sum("59 contentions", 0, "delay (nanoseconds)"));
+    check("a delay", &file, None, Want::Sum("0.30 s of delay", 0, "contentions (count)"));
 }
 
 #[test]

@@ -94,7 +94,10 @@ impl SampleTypes {
         // Counts of objects and contentions are estimates, not numbers of samples.
         let counted = self.all.iter().position(SampleType::counts_samples);
         let same = |name: &str, unit: &Unit| name == shown.name && *unit == shown.unit;
-        let period = self.period.as_ref().filter(|(name, unit, _)| same(name, unit)).map(|period| period.2);
+        // Counts of contentions are scaled by their rate of sampling, whatever their period says.
+        let is_time = shown.unit == Unit::Time;
+        let period = self.period.as_ref().filter(|(name, unit, _)| is_time && same(name, unit));
+        let period = period.map(|period| period.2);
         Ok(Choice { shown, index, counted, period, all: self.all.len() })
     }
 
