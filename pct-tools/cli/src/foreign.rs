@@ -59,9 +59,12 @@ pub(crate) fn as_cpu_time(mut profile: Profile) -> Result<Profile> {
         Quantity::Foreign { .. } | Quantity::Processor => false,
     };
     if !is_count || profile.total().samples == 0 {
+        // A note names the other types.
+        let others = profile.account.notes.iter().find(|note| note.contains("--type"));
+        let others = others.map(|note| format!("; {note}")).unwrap_or_default();
         bail!(
             "{}: {instead}; pct report, flame, diff and export (as pprof, folded, speedscope or callgrind) take them as \
-             they are",
+             they are{others}",
             profile.title
         );
     }

@@ -81,6 +81,14 @@ fn events_are_kinds_of_samples_and_no_sum() {
     check("another", text, Some("cycles"), Want::Refused("it has page-faults:u (2 samples)"));
     let huge = sample("18446744073709551615 cpu-clock", "a").repeat(2);
     check("a huge sum", huge.as_bytes(), None, Want::Refused("64 bits"));
+    let stray =
+        [&sample("7 cpu-clock", "a"), "\t 1 stray+0x1 (/bin/prog)\n\n", &sample("7 cpu-clock", "a")].concat();
+    check(
+        "a stray frame",
+        stray.as_bytes(),
+        None,
+        Want::Sum("0.000 CPU s", 2, "line 4: neither sample nor frame"),
+    );
     let tracepoint =
         "x 28142 [004] 42460.080000: sched:sched_switch: prev_comm=x prev_pid=5 ==> next_pid=0\n";
     check(

@@ -83,46 +83,20 @@ fn line(text: &str) -> Line<'_> {
 }
 
 pub(super) fn read(text: &str, sample_type: Option<&str>) -> Result<Profile, Problem> {
-    let mut events = Events::default();
-    for text in text.lines() {
-        if let Line::Header(header) = line(text)
-            && !header.is_side_record()
-        {
-            events.count(&header);
-        }
-    }
+    let events = events_in(text);
     let chosen = events.choose(sample_type)?;
-    let mut samples = Samples::default();
-    let (mut others, mut first_other) = (0u64, 0);
-    let mut current: Option<(Header<'_>, Vec<Frame<'_>>)> = None;
+    let mut reader = Reader {
+        chosen: &chosen,
+        samples: Samples::default(),
+        current: Current::Nothing,
+        others: 0,
+        first_other: 0,
+    };
     for (i, text) in text.lines().enumerate() {
-        match line(text) {
-            Line::Header(header) => {
-                samples.add(current.take(), &chosen)?;
-                if header.event == chosen.name && !header.is_side_record() {
-                    let frames = frame::parse(header.rest).filter(|_| !events::is_tracepoint(header.event));
-                    current = Some((header, frames.into_iter().collect()));
-                }
-            }
-            Line::Frame(frame) => {
-                if let Some((_, frames)) = &mut current {
-                    frames.push(frame);
-                }
-            }
-            Line::Source(source) => {
-                if let Some(frame) = current.as_mut().and_then(|(_, frames)| frames.last_mut()) {
-                    frame.source = source;
-                }
-            }
-            Line::Empty => samples.add(current.take(), &chosen)?,
-            Line::Comment => {}
-            Line::Other => {
-                others += 1;
-                first_other = if first_other == 0 { i + 1 } else { first_other };
-            }
-        }
+        reader.line(i + 1, line(text))?;
     }
-    samples.add(current, &chosen)?;
+    reader.end_sample()?;
+    let Reader { samples, others, first_other, .. } = reader;
     if others > events.all() {
         let problem = "neither sample nor frame, as most lines of the file".into();
         return Err(Problem { place: format!("line {first_other}"), problem });
@@ -139,6 +113,71 @@ pub(super) fn read(text: &str, sample_type: Option<&str>) -> Result<Profile, Pro
     Ok(profile)
 }
 
+fn events_in(text: &str) -> Events<'_> {
+    let mut events = Events::default();
+    for text in text.lines() {
+        if let Line::Header(header) = line(text)
+            && !header.is_side_record()
+        {
+            events.count(&header);
+        }
+    }
+    events
+}
+
+/// The sample whose lines are read.
+enum Current<'t> {
+    Nothing,
+    /// Of another event, or a record of another kind.
+    NotShown,
+    Shown(Header<'t>, Vec<Frame<'t>>),
+}
+
+struct Reader<'t, 'c> {
+    chosen: &'c events::Choice<'t>,
+    samples: Samples,
+    current: Current<'t>,
+    /// Lines that are neither, and the first of them.
+    others: u64,
+    first_other: usize,
+}
+
+impl<'t> Reader<'t, '_> {
+    fn line(&mut self, number: usize, line: Line<'t>) -> Result<(), Problem> {
+        match (line, &mut self.current) {
+            (Line::Header(header), _) => {
+                self.end_sample()?;
+                self.current = if header.event == self.chosen.name && !header.is_side_record() {
+                    let frame = frame::parse(header.rest).filter(|_| !events::is_tracepoint(header.event));
+                    Current::Shown(header, frame.into_iter().collect())
+                } else {
+                    Current::NotShown
+                };
+            }
+            (Line::Frame(frame), Current::Shown(_, frames)) => frames.push(frame),
+            (Line::Source(source), Current::Shown(_, frames)) => {
+                if let Some(frame) = frames.last_mut() {
+                    frame.source = source;
+                }
+            }
+            (Line::Frame(_) | Line::Source(_), Current::NotShown) | (Line::Comment, _) => {}
+            (Line::Empty, _) => self.end_sample()?,
+            (Line::Frame(_) | Line::Source(_), Current::Nothing) | (Line::Other, _) => {
+                self.others += 1;
+                self.first_other = if self.first_other == 0 { number } else { self.first_other };
+            }
+        }
+        Ok(())
+    }
+
+    fn end_sample(&mut self) -> Result<(), Problem> {
+        match std::mem::replace(&mut self.current, Current::Nothing) {
+            Current::Shown(header, frames) => self.samples.add(&header, &frames, self.chosen),
+            Current::Nothing | Current::NotShown => Ok(()),
+        }
+    }
+}
+
 /// The profile being built.
 #[derive(Default)]
 struct Samples {
@@ -151,17 +190,17 @@ struct Samples {
 impl Samples {
     fn add(
         &mut self,
-        sample: Option<(Header<'_>, Vec<Frame<'_>>)>,
+        header: &Header<'_>,
+        frames: &[Frame<'_>],
         chosen: &events::Choice<'_>,
     ) -> Result<(), Problem> {
-        let Some((header, frames)) = sample else { return Ok(()) };
-        let amount = chosen.amount(&header);
+        let amount = chosen.amount(header);
         self.sum = self.sum.checked_add(amount).ok_or_else(|| Problem {
             place: chosen.name.to_owned(),
             problem: "the periods add up to more than 64 bits hold".into(),
         })?;
-        let thread = self.thread(&header);
-        let stack = self.stack(&frames);
+        let thread = self.thread(header);
+        let stack = self.stack(frames);
         let in_kernel = frames.first().is_some_and(|leaf| leaf.kind() == ObjectKind::Kernel);
         let system = in_kernel && chosen.is_cpu_time();
         let (user_ns, system_ns) = if system { (0, amount) } else { (amount, 0) };
