@@ -48,7 +48,7 @@ pub enum ImportError {
 pub struct Wanted<'a> {
     /// Samples are kept in order of time if the format has an order.
     pub timeline: bool,
-    /// The sample type (pprof) or event (perf script) of this name; `None`: the file's default.
+    /// The sample type (pprof) or event (perf.data, perf script) of this name; `None`: the file's default.
     pub sample_type: Option<&'a str>,
 }
 
@@ -104,8 +104,7 @@ fn recognised(bytes: &[u8], wanted: Wanted<'_>) -> Result<Profile, Problem> {
         return Err(problem);
     }
     if bytes.starts_with(b"PERFILE2") || bytes.starts_with(b"2ELIFREP") {
-        return only_default(wanted, "a perf.data file")
-            .and_then(|()| perf_data::read(bytes, wanted.timeline));
+        return perf_data::read(bytes, wanted.timeline, wanted.sample_type);
     }
     if !kinds::is_text(bytes) {
         return pprof::read(bytes, wanted.sample_type);

@@ -20,6 +20,8 @@ const FILES: &[(&str, Option<&str>, Want)] = &[
     ("heap.pb.gz", None, Sum("1,050 bytes of alloc_space", 0, "inuse_space (bytes)")),
     ("heap.pb.gz", Some("inuse_space"), Sum("50 bytes of inuse_space", 0, "alloc_space (bytes)")),
     ("heap.pb.gz", Some("inuse_objects"), Sum("1 inuse_objects", 0, "")),
+    ("hybrid.data", None, Sum("0.060 CPU s", 60, "also in the file")),
+    ("hybrid_atom_first.data", None, Sum("0.097 CPU s", 97, "also in the file")),
     ("labels.pb.gz", None, Sum("0.050 CPU s", 5, "")),
     ("latin1.folded", None, Sum("0.014 CPU s", 14, "no UTF-8")),
     ("many_cols.folded", None, Refused("pct diff")),

@@ -100,6 +100,48 @@ fn file_of(attr: &[u8], data: &[u8]) -> Vec<u8> {
     out
 }
 
+/// A file of two events, a dummy without samples and cycles, whose samples have the event's number in front.
+fn two_events(first: u64) -> Vec<u8> {
+    const IDENTIFIER: u64 = 1 << 16;
+    let attr = |kind: u64, config: u64| {
+        words(&[kind | 64 << 32, config, 1000, FORMAT | IDENTIFIER, 0, 1 << 10, 0, 0])
+    };
+    let (ids_at, attrs_at) = (104u64, 104 + 3 * 8);
+    let data_at = attrs_at + 3 * 80;
+    let mut data = Vec::new();
+    for (id, samples) in [(1u64, first), (2, 3), (3, 1)] {
+        for time in 0..samples {
+            let body = words(&[id, 0x10010, pair(5, 5), time, 7, 2, USER, 0x10010]);
+            data.extend(record(9, 2, &body));
+        }
+    }
+    let mut out = b"PERFILE2".to_vec();
+    out.extend(words(&[104, 80, attrs_at, 3 * 80, data_at, data.len() as u64, 0, 0, 0, 0, 0, 0]));
+    out.extend(words(&[1, 2, 3]));
+    for (at, (kind, config)) in [(1, 9), (0, 0xa_0000_0000), (0, 1)].into_iter().enumerate() {
+        out.extend(attr(kind, config));
+        out.extend(words(&[ids_at + 8 * at as u64, 8]));
+    }
+    out.extend(data);
+    out
+}
+
+#[test]
+fn events_without_samples_are_passed_over_and_others_are_named() {
+    let path = Path::new("x");
+    let chosen = |name| parse_with(&two_events(0), path, Wanted { timeline: false, sample_type: name });
+    let profile = chosen(None).unwrap();
+    assert_eq!(profile.total().samples, 3);
+    let notes = profile.account.notes.join("\n");
+    assert!(
+        notes.contains("pmu10/cycles/ (3 samples) is shown; also in the file: instructions (1 sample)"),
+        "{notes}"
+    );
+    assert_eq!(chosen(Some("instructions")).unwrap().total().samples, 1);
+    let why = chosen(Some("dummy")).unwrap_err().to_string();
+    assert!(why.contains("it has pmu10/cycles/ (3 samples), instructions (1 sample)"), "{why}");
+}
+
 fn stream(data: &[u8]) -> Vec<u8> {
     let mut out = b"PERFILE2".to_vec();
     out.extend(words(&[16]));

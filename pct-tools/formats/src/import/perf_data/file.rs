@@ -189,6 +189,8 @@ pub(super) struct PerfData<'a> {
     pub(super) build_ids: HashMap<&'a [u8], &'a [u8]>,
     /// Name and kernel release of the machine that was recorded.
     pub(super) machine: Option<(&'a [u8], &'a [u8])>,
+    /// Names of the events, in the order of [`Self::attrs`], where the recorder wrote them.
+    pub(super) event_names: Vec<&'a [u8]>,
     /// What could not be read, with its position.
     pub(super) notes: Vec<String>,
     /// The contents of compressed records (`perf record -z`), in order.
@@ -372,6 +374,7 @@ impl<'a> PerfData<'a> {
         const BUILD_ID: u32 = 2;
         const HOST: u32 = 3;
         const RELEASE: u32 = 4;
+        const EVENTS: u32 = 12;
         let section = |feature: u32| -> Option<&'a [u8]> {
             let number = (features & ((1 << feature) - 1)).count_ones() as usize;
             let mut place = Octets { bytes, at: at.saturating_add(16 * number) };
@@ -383,6 +386,9 @@ impl<'a> PerfData<'a> {
         let text =
             |feature| section(feature).filter(|_| has(feature)).and_then(|s| s.get(4..)).map(until_nul);
         self.machine = text(HOST).zip(text(RELEASE));
+        if let Some(list) = section(EVENTS).filter(|_| has(EVENTS)) {
+            self.event_names = event_names(list).unwrap_or_default();
+        }
         if !has(BUILD_ID) {
             return;
         }
@@ -500,6 +506,22 @@ impl Attr {
             o.skip(8 * (each + times))
         }
     }
+}
+
+/// The names in the list of events: for each its attribute, the number of its ids, its name with zeros, its ids.
+/// `None` if the list is damaged: names would then be given to wrong events.
+fn event_names(list: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut o = Octets::new(list);
+    let (events, attr_size) = (o.u32()?, o.u32()?);
+    let mut names = Vec::new();
+    for _ in 0..events {
+        o.skip(u64::from(attr_size))?;
+        let ids = o.u32()?;
+        let length = usize::try_from(o.u32()?).ok()?;
+        names.push(until_nul(o.take_octets(length)?));
+        o.skip(u64::from(ids).checked_mul(8)?)?;
+    }
+    Some(names)
 }
 
 fn until_nul(text: &[u8]) -> &[u8] {

@@ -1,18 +1,20 @@
 //! perf.data, as `perf record` writes it: samples with the kernel's call chains, names from the objects themselves.
 //!
-//! One event is read: the first one that counts CPU time, or else the first. For events that are no clock, a sample
-//! stands for the time since the one before if a frequency was requested, or else for 1 ms. Kernel frames have their
+//! One event is read: the one that was asked for, else the first one with samples that counts CPU time, or else the one
+//! with most samples (`events`). For events that are no clock, a sample stands for the time since the one before if a frequency was requested, or else for 1 ms. Kernel frames have their
 //! names if those of the recorded kernel can be found (`kernel`). Otherwise they become one frame `[system]`, and a
 //! note says why. Copies of the stack (`--call-graph dwarf`) are unwound with the objects' own tables (x86-64): see
 //! `unwind`.
 
 mod compressed;
+mod events;
 mod file;
 mod kernel;
 mod space;
 mod unwind;
 
 use super::problem::Problem;
+use events::Events;
 use file::{Octets, PerfData, Record, kind, words};
 use kernel::Kernel;
 use pct_profile::model::{
@@ -51,7 +53,6 @@ struct Reading<'a> {
     timed: Vec<(u64, u64, usize, Vec<FrameOrigin>)>,
     lost: u64,
     bad: u64,
-    other: u64,
     chainless: u64,
     unwinder: Unwinder,
     /// Number of samples whose stack was cut, by cause, and of those that are complete.
@@ -59,11 +60,12 @@ struct Reading<'a> {
     whole: u64,
 }
 
-pub(super) fn read(bytes: &[u8], timeline: bool) -> Result<Profile, Problem> {
+pub(super) fn read(bytes: &[u8], timeline: bool, event: Option<&str>) -> Result<Profile, Problem> {
     let mut data = PerfData::parse(bytes)?;
     let unpacked = data.unpack();
     data.add_unpacked(&unpacked);
-    let event = data.attrs.iter().position(file::Attr::is_clock).unwrap_or(0);
+    let events = Events::in_file(&data);
+    let event = events.choose(event)?;
     let mut r = Reading {
         data: &data,
         spaces: Spaces::default(),
@@ -77,7 +79,6 @@ pub(super) fn read(bytes: &[u8], timeline: bool) -> Result<Profile, Problem> {
         timed: Vec::new(),
         lost: 0,
         bad: 0,
-        other: 0,
         chainless: 0,
         unwinder: Unwinder::default(),
         cut: BTreeMap::new(),
@@ -92,7 +93,11 @@ pub(super) fn read(bytes: &[u8], timeline: bool) -> Result<Profile, Problem> {
         let why = data.notes.first().map(|n| format!(" ({n})")).unwrap_or_default();
         return Err(Problem { place: "octet 0".into(), problem: format!("no sample in it{why}") });
     }
-    Ok(r.finish(event, timeline))
+    let mut profile = r.finish(event, timeline);
+    if let Some(note) = events.note(event) {
+        profile.account.note(note);
+    }
+    Ok(profile)
 }
 
 impl Reading<'_> {
@@ -157,7 +162,6 @@ impl Reading<'_> {
             kind::LOST => self.lost = self.lost.saturating_add((o.u64()?, o.u64()?).1),
             kind::LOST_SAMPLES => self.lost = self.lost.saturating_add(o.u64()?),
             kind::SAMPLE if record.attr == event => self.sample(record, timeline)?,
-            kind::SAMPLE => self.other += 1,
             _ => {}
         }
         Some(())
@@ -272,16 +276,8 @@ impl Reading<'_> {
         if let Some(why) = nameless {
             account.note(format!("functions of the kernel have no names: {why}"));
         }
-        for (n, what) in [
-            (self.bad, "records that are damaged left out"),
-            (
-                self.other,
-                "samples of other events left out; perf script -F ... reads them one event at a time",
-            ),
-        ] {
-            if n > 0 {
-                account.note(format!("{n} {what}"));
-            }
+        if self.bad > 0 {
+            account.note(format!("{} records that are damaged left out", self.bad));
         }
         if !attr.is_clock() {
             let why = if attr.by_frequency { "asked frequency" } else { "count of 1 ms" };
