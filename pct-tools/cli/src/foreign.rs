@@ -72,6 +72,9 @@ pub(crate) fn as_cpu_time(mut profile: Profile) -> Result<Profile> {
         let samples = cell.weight.samples;
         cell.weight = Weight { samples, user_ns: samples.saturating_mul(MS), system_ns: 0 };
     }
+    for sample in &mut profile.timeline {
+        sample.weight_ns = MS;
+    }
     profile.quantity = Quantity::Processor;
     profile
         .account

@@ -35,8 +35,8 @@ pub struct Look {
     /// Only up to this time after the start.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub to: Option<u64>,
-    /// Of another profiler's file: the sample type (pprof: wall, inuse_space) or event (perf script: cycles) that
-    /// is shown [default: the file's own].
+    /// Of another profiler's file: the sample type (pprof: wall, inuse_space) or event (perf: cycles) that is
+    /// shown [default: the file's own].
     #[arg(long = "type", value_name = "NAME")]
     pub sample_type: Option<String>,
     /// Which frames of Python programs are shown.

@@ -27,11 +27,9 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if args.wait {
         return of_locks(args, &paths, face);
     }
-    let profile = look::load_any_quantity(
-        &paths,
-        &args.choice.narrow(Load { timeline: args.latency, ..args.look.options() }),
-        face,
-    )?;
+    let load = if args.latency { look::load } else { look::load_any_quantity };
+    let options = args.choice.narrow(Load { timeline: args.latency, ..args.look.options() });
+    let profile = load(&paths, &options, face)?;
     let mut cells = args.look.cells(&profile);
     if args.latency {
         cells = look::latency(&profile, &cells)?.cells;

@@ -41,7 +41,8 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let lines = matches!(rows.by, Some(By::Line | By::Pc)) || needs_inlines(args, rows);
     let options =
         args.choice.narrow(Options { symbols: names, lines, timeline: args.latency, ..args.look.options() });
-    let profile = look::load_any_quantity(&paths, &options, face)?;
+    let load = if args.latency { look::load } else { look::load_any_quantity };
+    let profile = load(&paths, &options, face)?;
     if rows.by == Some(By::Cause) && !profile.by_wall_clock() {
         bail!("what threads waited for is in recordings by the wall clock: pct run --clock wall -- COMMAND");
     }

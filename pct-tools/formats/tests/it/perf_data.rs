@@ -127,6 +127,13 @@ fn two_events(first: u64) -> Vec<u8> {
 }
 
 #[test]
+fn a_sum_beyond_64_bits_is_an_error() {
+    let samples = [1, 2].map(|time| sample(5, time, false, u64::MAX, &[USER, 0x10010])).concat();
+    let why = parse(&file(&samples), Path::new("x")).unwrap_err().to_string();
+    assert!(why.contains("64 bits"), "{why}");
+}
+
+#[test]
 fn events_without_samples_are_passed_over_and_others_are_named() {
     let path = Path::new("x");
     let chosen = |name| parse_with(&two_events(0), path, Wanted { timeline: false, sample_type: name });
@@ -137,7 +144,9 @@ fn events_without_samples_are_passed_over_and_others_are_named() {
         notes.contains("pmu10/cycles/ (3 samples) is shown; also in the file: instructions (1 sample)"),
         "{notes}"
     );
-    assert_eq!(chosen(Some("instructions")).unwrap().total().samples, 1);
+    let instructions = chosen(Some("instructions")).unwrap();
+    let sum = instructions.amount_in_words(instructions.total().cpu_ns());
+    assert_eq!((instructions.total().samples, sum.as_str()), (1, "7 instructions"));
     let why = chosen(Some("dummy")).unwrap_err().to_string();
     assert!(why.contains("it has pmu10/cycles/ (3 samples), instructions (1 sample)"), "{why}");
 }

@@ -4,8 +4,9 @@
 //! numbers. Events that are there only for other purposes (`dummy`, hardware traces) have no samples.
 
 use super::super::problem::Problem;
-use super::file::{Attr, PerfData, kind};
+use super::file::{Attr, PerfData, bit, kind};
 use pct_num::count;
+use pct_profile::{Quantity, Unit};
 
 const HARDWARE: &[&str] = &[
     "cycles",
@@ -63,21 +64,25 @@ impl Events {
         Self(events.filter(|event| event.samples > 0).collect())
     }
 
-    /// The event of this name, else the first that counts CPU time, else the one with most samples: its attribute.
-    pub(super) fn choose(&self, name: Option<&str>) -> Result<usize, Problem> {
+    /// The event of this name, else the first that counts CPU time, else the one with most samples.
+    pub(super) fn choose(&self, data: &PerfData<'_>, name: Option<&str>) -> Result<Choice, Problem> {
         let most = || self.0.iter().rev().max_by_key(|event| event.samples);
         let chosen = match name {
             Some(name) => self.0.iter().find(|event| event.name == name),
             None => self.0.iter().find(|event| event.is_clock).or_else(most),
         };
-        match (chosen, name) {
-            (Some(event), _) => Ok(event.attr),
-            (None, Some(name)) if !self.0.is_empty() => {
+        let event = chosen.ok_or_else(|| match name {
+            Some(name) if !self.0.is_empty() => {
                 let problem = format!("no event {name:?} with samples in it; it has {}", self.words(None));
-                Err(Problem { place: "--type".into(), problem })
+                Problem { place: "--type".into(), problem }
             }
-            (None, _) => Ok(0),
-        }
+            _ => {
+                let why = data.notes.first().map(|note| format!(" ({note})")).unwrap_or_default();
+                Problem { place: "octet 0".into(), problem: format!("no sample in it{why}") }
+            }
+        })?;
+        let worth = Worth::of_samples(&data.attrs[event.attr], &event.name);
+        Ok(Choice { attr: event.attr, name: event.name.clone(), worth })
     }
 
     /// What is to be said of the choice, if there was any.
@@ -93,6 +98,69 @@ impl Events {
         let all: Vec<String> =
             self.0.iter().filter(|event| Some(event.attr) != without).take(20).map(words).collect();
         all.join(", ")
+    }
+}
+
+/// What a sample of an event is worth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Worth {
+    /// Its period in nanoseconds of CPU time.
+    Clock,
+    /// The nanoseconds between two samples at the frequency that was asked for: cycles pass while a processor works.
+    Interval(u64),
+    /// Its period: how often the event happened.
+    Count,
+    /// Not known; samples are counted.
+    Sample,
+}
+
+impl Worth {
+    fn of_samples(attr: &Attr, name: &str) -> Self {
+        let counts_cycles = name.contains("cycles") && !name.contains("stalled") && !name.contains("bus-");
+        match 1_000_000_000_u64.checked_div(attr.period) {
+            _ if attr.is_clock() => Self::Clock,
+            Some(interval) if attr.by_frequency && counts_cycles => Self::Interval(interval),
+            _ if attr.format & bit::PERIOD != 0 || !attr.by_frequency => Self::Count,
+            _ => Self::Sample,
+        }
+    }
+}
+
+/// The event that is read.
+pub(super) struct Choice {
+    /// Index of its attribute.
+    pub(super) attr: usize,
+    name: String,
+    worth: Worth,
+}
+
+impl Choice {
+    pub(super) fn is_cpu_time(&self) -> bool {
+        matches!(self.worth, Worth::Clock | Worth::Interval(_))
+    }
+
+    /// Its samples are weighed by the frequency that was asked for.
+    pub(super) fn is_by_frequency(&self) -> bool {
+        matches!(self.worth, Worth::Interval(_))
+    }
+
+    pub(super) fn quantity(&self) -> Quantity {
+        let unit = match self.worth {
+            Worth::Clock | Worth::Interval(_) => return Quantity::Processor,
+            Worth::Count => Unit::Count,
+            Worth::Sample => Unit::Other("samples".into()),
+        };
+        Quantity::Foreign { name: self.name.clone(), unit }
+    }
+
+    /// What a sample of this period is worth in that quantity; without its own period it has that of its event.
+    pub(super) fn amount(&self, period: u64, attr: &Attr) -> u64 {
+        match self.worth {
+            Worth::Clock | Worth::Count if period > 0 => period,
+            Worth::Clock | Worth::Count => attr.period,
+            Worth::Interval(ns) => ns,
+            Worth::Sample => 1,
+        }
     }
 }
 

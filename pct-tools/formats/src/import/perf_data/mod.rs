@@ -1,10 +1,12 @@
 //! perf.data, as `perf record` writes it: samples with the kernel's call chains, names from the objects themselves.
 //!
 //! One event is read: the one that was asked for, else the first one with samples that counts CPU time, or else the one
-//! with most samples (`events`). For events that are no clock, a sample stands for the time since the one before if a frequency was requested, or else for 1 ms. Kernel frames have their
-//! names if those of the recorded kernel can be found (`kernel`). Otherwise they become one frame `[system]`, and a
-//! note says why. Copies of the stack (`--call-graph dwarf`) are unwound with the objects' own tables (x86-64): see
-//! `unwind`.
+//! with most samples (`events`). Cycles that were recorded at a frequency are weighed by it, since cycles pass while a
+//! processor works. Of other events the profile has how often they happened, or their samples.
+//!
+//! Kernel frames have their names if those of the recorded kernel can be found (`kernel`). Otherwise they become one
+//! frame `[system]`, and a note says why. Copies of the stack (`--call-graph dwarf`) are unwound with the objects' own
+//! tables (x86-64): see `unwind`.
 
 mod compressed;
 mod events;
@@ -14,7 +16,7 @@ mod space;
 mod unwind;
 
 use super::problem::Problem;
-use events::Events;
+use events::{Choice, Events};
 use file::{Octets, PerfData, Record, kind, words};
 use kernel::Kernel;
 use pct_profile::model::{
@@ -27,8 +29,6 @@ use space::{FrameOrigin, Spaces};
 use std::collections::BTreeMap;
 use unwind::Unwinder;
 
-/// Weight in nanoseconds of a sample whose event does not measure time.
-const MS: u64 = 1_000_000;
 /// Words of a call chain from here on give the kind of the words after them.
 const CONTEXT: u64 = u64::MAX - 4094;
 /// Mode of the processor in a record's flags: in the kernel.
@@ -41,6 +41,9 @@ type Sums = FxHashMap<(usize, Vec<FrameOrigin>), Weight>;
 
 struct Reading<'a> {
     data: &'a PerfData<'a>,
+    choice: &'a Choice,
+    /// Of all samples; `None` if it is more than 64 bits hold.
+    sum: Option<u64>,
     spaces: Spaces,
     kernel: Kernel,
     symbols: Symbolizer,
@@ -65,9 +68,11 @@ pub(super) fn read(bytes: &[u8], timeline: bool, event: Option<&str>) -> Result<
     let unpacked = data.unpack();
     data.add_unpacked(&unpacked);
     let events = Events::in_file(&data);
-    let event = events.choose(event)?;
+    let choice = events.choose(&data, event)?;
     let mut r = Reading {
         data: &data,
+        choice: &choice,
+        sum: Some(0),
         spaces: Spaces::default(),
         kernel: Kernel::default(),
         symbols: Symbolizer::default(),
@@ -85,7 +90,7 @@ pub(super) fn read(bytes: &[u8], timeline: bool, event: Option<&str>) -> Result<
         whole: 0,
     };
     for record in &data.records {
-        if r.record(record, event, timeline).is_none() {
+        if r.record(record, timeline).is_none() {
             r.bad += 1;
         }
     }
@@ -93,15 +98,20 @@ pub(super) fn read(bytes: &[u8], timeline: bool, event: Option<&str>) -> Result<
         let why = data.notes.first().map(|n| format!(" ({n})")).unwrap_or_default();
         return Err(Problem { place: "octet 0".into(), problem: format!("no sample in it{why}") });
     }
-    let mut profile = r.finish(event, timeline);
-    if let Some(note) = events.note(event) {
+    if r.sum.is_none() {
+        let problem = "the periods of its samples add up to more than 64 bits hold".into();
+        return Err(Problem { place: "the whole file".into(), problem });
+    }
+    let mut profile = r.finish(timeline);
+    profile.quantity = choice.quantity();
+    if let Some(note) = events.note(choice.attr) {
         profile.account.note(note);
     }
     Ok(profile)
 }
 
 impl Reading<'_> {
-    fn record(&mut self, record: &Record<'_>, event: usize, timeline: bool) -> Option<()> {
+    fn record(&mut self, record: &Record<'_>, timeline: bool) -> Option<()> {
         let mut o = Octets::new(record.body);
         match record.kind {
             kind::MMAP | kind::MMAP2 => {
@@ -161,7 +171,7 @@ impl Reading<'_> {
             }
             kind::LOST => self.lost = self.lost.saturating_add((o.u64()?, o.u64()?).1),
             kind::LOST_SAMPLES => self.lost = self.lost.saturating_add(o.u64()?),
-            kind::SAMPLE if record.attr == event => self.sample(record, timeline)?,
+            kind::SAMPLE if record.attr == self.choice.attr => self.sample(record, timeline)?,
             _ => {}
         }
         Some(())
@@ -170,13 +180,8 @@ impl Reading<'_> {
     fn sample(&mut self, record: &Record<'_>, timeline: bool) -> Option<()> {
         let sample = self.data.sample(record)?;
         let attr = self.data.attrs.get(record.attr)?;
-        let ns = if attr.is_clock() {
-            if sample.period > 0 { sample.period } else { attr.period }
-        } else if attr.by_frequency {
-            1_000_000_000u64.checked_div(attr.period).unwrap_or(MS)
-        } else {
-            MS
-        };
+        let amount = self.choice.amount(sample.period, attr);
+        self.sum = self.sum.and_then(|sum| sum.checked_add(amount));
         let system = matches!(record.misc & 7, IN_KERNEL | 4);
         let mut places = Vec::with_capacity(sample.chain.len() / 8 + 1);
         let mut in_kernel = Vec::new();
@@ -229,19 +234,20 @@ impl Reading<'_> {
             self.threads.push((sample.pid, sample.tid));
         }
         if timeline {
-            self.timed.push((record.time, ns, thread, places.clone()));
+            self.timed.push((record.time, amount, thread, places.clone()));
         }
-        let (user_ns, system_ns) = if system { (0, ns) } else { (ns, 0) };
+        let is_system_time = system && self.choice.is_cpu_time();
+        let (user_ns, system_ns) = if is_system_time { (0, amount) } else { (amount, 0) };
         *self.sums.entry((thread, places)).or_default() += Weight { samples: 1, user_ns, system_ns };
         Some(())
     }
 
-    fn finish(mut self, event: usize, timeline: bool) -> Profile {
+    fn finish(mut self, timeline: bool) -> Profile {
         let mut b = Builder::new(timeline);
         let all = self.sums.keys().flat_map(|(_, places)| places).filter_map(|place| place.query());
         let all: Vec<_> = all.collect();
         self.symbols.resolve(all);
-        let (threads, attr) = (self.threads(&mut b, event), &self.data.attrs[event]);
+        let threads = self.threads(&mut b);
         let kernel_frames = self
             .sums
             .keys()
@@ -279,9 +285,8 @@ impl Reading<'_> {
         if self.bad > 0 {
             account.note(format!("{} records that are damaged left out", self.bad));
         }
-        if !attr.is_clock() {
-            let why = if attr.by_frequency { "asked frequency" } else { "count of 1 ms" };
-            account.note(format!("the event does not measure time: a sample is weighed by the {why}"));
+        if self.choice.is_by_frequency() {
+            account.note("the event does not measure time: a sample is weighed by the asked frequency");
         }
         account.whole_stacks = self.whole;
         for (cause, samples) in &self.cut {
@@ -299,8 +304,9 @@ impl Reading<'_> {
         b.finish()
     }
 
-    fn threads(&self, b: &mut Builder, event: usize) -> Vec<ThreadId> {
-        let attr = &self.data.attrs[event];
+    fn threads(&self, b: &mut Builder) -> Vec<ThreadId> {
+        let attr = &self.data.attrs[self.choice.attr];
+        let is_rate = attr.by_frequency && self.choice.is_cpu_time();
         let mut processes: FxHashMap<u32, ProcessId> = FxHashMap::default();
         let name = |names: &FxHashMap<u32, String>, id| names.get(&id).cloned().unwrap_or_default();
         let mut out = Vec::new();
@@ -310,7 +316,7 @@ impl Reading<'_> {
                     pid: *pid,
                     name: name(&self.first_names, *pid),
                     clock: "perf".into(),
-                    hz: if attr.by_frequency { attr.period } else { 0 },
+                    hz: if is_rate { attr.period } else { 0 },
                     ..Process::default()
                 })
             });
