@@ -4,12 +4,30 @@ use anyhow::{Context as _, Result, bail};
 use pct_formats::import::Wanted;
 use pct_profile::load::Options;
 use pct_profile::model::Weight;
-use pct_profile::{Profile, Quantity, Unit};
+use pct_profile::{Filter, Profile, Quantity, Unit};
 use std::path::{Path, PathBuf};
 
 /// What is read of another profiler's file.
 pub(crate) fn wanted(options: &Options) -> Wanted<'_> {
-    Wanted { timeline: options.timeline, sample_type: options.sample_type.as_deref() }
+    let timeline = options.timeline || options.window.is_some();
+    Wanted { timeline, sample_type: options.sample_type.as_deref() }
+}
+
+/// The part of a profile that lies in the window of time that was asked for.
+pub(crate) fn in_window(mut profile: Profile, options: &Options) -> Result<Profile> {
+    let Some((from, to)) = options.window else { return Ok(profile) };
+    let Some(last) = profile.timeline.last().map(|sample| sample.time_ns) else {
+        bail!("{}: no times of samples in it, so --from and --to have nothing to choose by", profile.title);
+    };
+    let all = profile.timeline.len();
+    profile.cells = Filter { window: options.window, ..Filter::default() }.cells(&profile);
+    profile.timeline.retain(|sample| (from..to).contains(&sample.time_ns));
+    let outside = all - profile.timeline.len();
+    profile.account.outside_window = (outside > 0).then_some((outside as u64, last));
+    if !options.timeline {
+        profile.timeline.clear();
+    }
+    Ok(profile)
 }
 
 /// Another recorder's file, when one is named alone.
@@ -28,9 +46,9 @@ pub(crate) fn imported(paths: &[PathBuf], options: &Options) -> Result<Option<Pr
     let Some(head) = foreign_head(path) else { return Ok(None) };
     if head.starts_with(pct_native::reading::MAGIC) {
         let profile = pct_native::reading::open(path).with_context(|| path.display().to_string())?;
-        return Ok(Some(profile));
+        return in_window(profile, options).map(Some);
     }
-    Ok(Some(pct_formats::import_with(path, wanted(options))?))
+    in_window(pct_formats::import_with(path, wanted(options))?, options).map(Some)
 }
 
 /// The first octets of a file that is no .pct file; `None` for all others.

@@ -2,7 +2,7 @@
 
 use crate::errors::Usage;
 use crate::face::Face;
-use crate::foreign::{as_cpu_time, imported, is_pct, wanted};
+use crate::foreign::{as_cpu_time, imported, in_window, is_pct, wanted};
 use anyhow::{Context as _, Result, bail};
 use pct_profile::load::{self, Options, whole};
 use pct_profile::model::{Account, Cell};
@@ -248,7 +248,8 @@ fn load_telling(paths: &[PathBuf], options: &Options, progress: load::Progress<'
     {
         let bytes = whole::read(path).with_context(|| path.display().to_string())?;
         if !bytes.is_empty() && !is_pct(&bytes) {
-            return Ok(pct_formats::import::parse_with(&bytes, path, wanted(options))?);
+            let profile = pct_formats::import::parse_with(&bytes, path, wanted(options))?;
+            return in_window(profile, options);
         }
         let mut bytes = Some(bytes);
         let mut read = |_: &std::path::Path| Ok(bytes.take().unwrap_or_default());

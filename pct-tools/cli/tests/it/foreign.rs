@@ -104,6 +104,24 @@ fn counts_of_samples_are_a_time_only_where_a_view_needs_one_and_says_so() {
 }
 
 #[test]
+fn a_window_of_time_picks_samples_or_is_refused() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let sample = |time: &str| format!("p 5 {time}: 1000000 cpu-clock: \n\t1 a+0x1 (/bin/p)\n\n");
+    let text = ["7.000000", "7.500000", "8.000000", "9.000000"].map(sample).concat();
+    std::fs::write(dir.path().join("perf.txt"), text).expect("written");
+    std::fs::write(dir.path().join("x.folded"), "main;a 3\n").expect("written");
+    let (part, _) = said(dir.path(), &["report", "--from", "0.5", "--to", "1.5", "perf.txt"]);
+    assert!(part.starts_with("0.002 CPU s"), "{part}");
+    let (nothing, _) = said(dir.path(), &["report", "--from", "5", "perf.txt"]);
+    assert!(
+        nothing.contains("the chosen time holds none of 4 samples, the last of which is at 2.00 s"),
+        "{nothing}"
+    );
+    let (refused, status) = said(dir.path(), &["report", "--from", "0.5", "x.folded"]);
+    assert!(status == 1 && refused.contains("no times of samples"), "{refused}");
+}
+
+#[test]
 fn a_type_is_chosen_of_one_file_by_another_profiler() {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::write(dir.path().join("x.folded"), "main;a 3\n").expect("written");

@@ -112,7 +112,7 @@ fn recognised(bytes: &[u8], wanted: Wanted<'_>) -> Result<Profile, Problem> {
     let text = String::from_utf8_lossy(bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let read = if perf_script::looks_like(text) {
-        perf_script::read(text, wanted.sample_type)
+        perf_script::read(text, wanted.timeline, wanted.sample_type)
     } else {
         only_default(wanted, "folded text").and_then(|()| folded::read(text))
     };

@@ -14,6 +14,8 @@ struct Event<'t> {
 #[derive(Default)]
 pub(super) struct Events<'t> {
     events: Vec<Event<'t>>,
+    /// The earliest time of a sample.
+    pub(super) start_ns: Option<u64>,
 }
 
 impl<'t> Events<'t> {
@@ -24,6 +26,7 @@ impl<'t> Events<'t> {
             self.events.len() - 1
         });
         self.events[at].samples += 1;
+        self.start_ns = self.start_ns.into_iter().chain(header.time_ns).min();
         self.events[at].with_period += u64::from(header.period.is_some());
     }
 

@@ -19,7 +19,8 @@ pub(super) struct Header<'a> {
     pub(super) event: &'a str,
     /// What stands behind the event: the frame of a sample without a call chain, or a tracepoint's fields.
     pub(super) rest: &'a str,
-    pub(super) has_time: bool,
+    /// Nanoseconds of the recorder's clock.
+    pub(super) time_ns: Option<u64>,
 }
 
 impl Header<'_> {
@@ -68,7 +69,7 @@ pub(super) fn with_time(text: &str) -> Option<Header<'_>> {
         // Neither command nor ids may have been printed.
         let (name, (pid, tid)) = if at == 0 { ("", (0, 0)) } else { who(&line, at)? };
         let (period, event, rest) = event(&line, at + 1);
-        Some(Header { name, pid, tid, period, event, rest, has_time: true })
+        Some(Header { name, pid, tid, period, event, rest, time_ns: nanoseconds(line.word_at(at)) })
     })
 }
 
@@ -83,7 +84,7 @@ pub(super) fn without_time(text: &str) -> Option<Header<'_>> {
         let (name, (pid, tid)) = who(&line, if is_period { at - 1 } else { at })?;
         let period = if is_period { Some(line.word_at(at - 1).parse().ok()?) } else { None };
         let event = line.word_at(at).strip_suffix(':')?;
-        Some(Header { name, pid, tid, period, event, rest: line.rest_from(at + 1), has_time: false })
+        Some(Header { name, pid, tid, period, event, rest: line.rest_from(at + 1), time_ns: None })
     })
 }
 
@@ -109,6 +110,13 @@ fn event<'a>(line: &Line<'a>, mut at: usize) -> (Option<u64>, &'a str, &'a str) 
         Some(event) => (period, event, line.rest_from(at + 1)),
         None => (period, "", line.rest_from(at)),
     }
+}
+
+/// The nanoseconds of a time.
+fn nanoseconds(word: &str) -> Option<u64> {
+    let (s, fraction) = word.strip_suffix(':')?.split_once('.')?;
+    let unit = if fraction.len() == 9 { 1 } else { 1_000 };
+    s.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction.parse::<u64>().ok()? * unit)
 }
 
 /// `123.456789:`, with six or nine digits behind the point.
@@ -185,6 +193,14 @@ mod tests {
         ] {
             assert_eq!(parts(with_time(line)), Some(want), "{line}");
         }
+    }
+
+    #[test]
+    fn times_have_microseconds_or_nanoseconds() {
+        let time = |line| with_time(line).and_then(|header| header.time_ns);
+        assert_eq!(time("prog 5 100.000001: 1 cycles:"), Some(100_000_001_000));
+        assert_eq!(time("prog 5 100.000000001: 1 cycles:"), Some(100_000_000_001));
+        assert_eq!(time("prog 5 99999999999999.000001: 1 cycles:"), None);
     }
 
     #[test]

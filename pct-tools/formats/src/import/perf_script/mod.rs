@@ -22,7 +22,7 @@ use events::Events;
 use frame::Frame;
 use header::Header;
 use pct_profile::model::{
-    Builder, FrameId, Object, ObjectKind, Process, ProcessId, Profile, StackId, ThreadId, Weight,
+    Builder, FrameId, Object, ObjectKind, Process, ProcessId, Profile, StackId, ThreadId, TimedSample, Weight,
 };
 use std::collections::HashMap;
 
@@ -82,12 +82,12 @@ fn line(text: &str) -> Line<'_> {
     frame::parse_source(text).map_or(Line::Other, Line::Source)
 }
 
-pub(super) fn read(text: &str, sample_type: Option<&str>) -> Result<Profile, Problem> {
+pub(super) fn read(text: &str, timeline: bool, sample_type: Option<&str>) -> Result<Profile, Problem> {
     let events = events_in(text);
     let chosen = events.choose(sample_type)?;
     let mut reader = Reader {
         chosen: &chosen,
-        samples: Samples::default(),
+        samples: Samples::new(timeline, events.start_ns.unwrap_or(0)),
         current: Current::Nothing,
         others: 0,
         first_other: 0,
@@ -103,6 +103,10 @@ pub(super) fn read(text: &str, sample_type: Option<&str>) -> Result<Profile, Pro
     }
     let mut profile = samples.b.finish();
     profile.quantity = chosen.quantity();
+    // An order of time is of all samples or of none.
+    if (profile.timeline.len() as u64) < profile.total().samples {
+        profile.timeline.clear();
+    }
     for note in events.notes(&chosen) {
         profile.account.note(note);
     }
@@ -179,15 +183,21 @@ impl<'t> Reader<'t, '_> {
 }
 
 /// The profile being built.
-#[derive(Default)]
 struct Samples {
     b: Builder,
+    /// When the first sample was taken.
+    start_ns: u64,
     processes: HashMap<i64, ProcessId>,
     threads: HashMap<(i64, i64), ThreadId>,
     sum: u64,
 }
 
 impl Samples {
+    fn new(timeline: bool, start_ns: u64) -> Self {
+        let b = Builder::new(timeline);
+        Self { b, start_ns, processes: HashMap::new(), threads: HashMap::new(), sum: 0 }
+    }
+
     fn add(
         &mut self,
         header: &Header<'_>,
@@ -205,6 +215,10 @@ impl Samples {
         let system = in_kernel && chosen.is_cpu_time();
         let (user_ns, system_ns) = if system { (0, amount) } else { (amount, 0) };
         self.b.add(thread, stack, Weight { samples: 1, user_ns, system_ns });
+        if let Some(time) = header.time_ns {
+            let time_ns = time.saturating_sub(self.start_ns);
+            self.b.add_timed(TimedSample { time_ns, weight_ns: amount, thread, stack });
+        }
         Ok(())
     }
 
