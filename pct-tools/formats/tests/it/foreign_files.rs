@@ -2,6 +2,8 @@
 
 use crate::foreign::Want::{self, Refused, Sum};
 use crate::foreign::check;
+use pct_formats::import::parse;
+use proptest::prelude::*;
 
 /// File, what is chosen of it, and what it must give.
 const FILES: &[(&str, Option<&str>, Want)] = &[
@@ -81,5 +83,26 @@ fn each_file_gives_its_right_sum_or_is_refused_in_words() {
     for (name, sample_type, want) in FILES {
         let bytes = std::fs::read(folder.join(name)).unwrap_or_else(|why| panic!("{name}: {why}"));
         check(name, &bytes, *sample_type, *want);
+    }
+}
+
+proptest! {
+    #[test]
+    fn damaged_files_are_read_or_refused(
+        file in 0..FILES.len(),
+        flips in proptest::collection::vec((any::<usize>(), any::<u8>()), 0..6),
+        cut in 0usize..60,
+    ) {
+        let beside = || std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+        let folder = std::env::var_os("PCT_TEST_DATA").map_or_else(beside, Into::into).join("foreign");
+        // Where it is absent the test above says so.
+        let mut bytes = std::fs::read(folder.join(FILES[file].0)).unwrap_or_default();
+        for (at, byte) in flips {
+            if let Some(at) = at.checked_rem(bytes.len()) {
+                bytes[at] = byte;
+            }
+        }
+        bytes.truncate(bytes.len().saturating_sub(cut));
+        let _ = parse(&bytes, std::path::Path::new("x"));
     }
 }
