@@ -10,6 +10,8 @@ use pct_profile::model::{
 };
 use rustc_hash::FxHashMap;
 
+const EXPECTED: &str = "expected `function;function count` (folded stacks), perf script output or pprof";
+
 /// Nanoseconds that one count stands for: the format has no unit.
 const UNIT_NS: u64 = 1_000_000;
 
@@ -22,8 +24,12 @@ pub(super) fn read(text: &str) -> Result<Profile, Problem> {
         tally.columns.line(stack);
         tally.add(count).map_err(refused)?;
         let stack = stacks.stack(stack);
-        tally.without_stack += u64::from(stack.is_none() && count.samples > 0);
+        tally.without_stack += u64::from(stack.is_none());
         stacks.add(stack, count);
+    }
+    // A column of numbers has no stack in any line.
+    if tally.without_stack == tally.lines && tally.lines > 0 {
+        return Err(Problem { place: "line 1".into(), problem: EXPECTED.into() });
     }
     if tally.lines == 0 {
         return Err(Problem { place: "line 1".into(), problem: "no sample in it".into() });
@@ -61,10 +67,9 @@ fn split(line: &str) -> Result<Option<(&str, Count)>, String> {
     if line.is_empty() || line == "#" || line.starts_with("# ") {
         return Ok(None);
     }
-    let expected = "expected `function;function count` (folded stacks), perf script output or pprof";
     let Some((stack, word)) = line.rsplit_once([' ', '\t']) else {
         // A comment may be a banner.
-        return if line.starts_with('#') { Ok(None) } else { Err(expected.into()) };
+        return if line.starts_with('#') { Ok(None) } else { Err(EXPECTED.into()) };
     };
     match count(word) {
         Some(count) => Ok(Some((stack.trim(), count))),
@@ -72,7 +77,7 @@ fn split(line: &str) -> Result<Option<(&str, Count)>, String> {
         None if word.strip_prefix('-').and_then(count).is_some() => Err(format!(
             "the count is {word}: the file holds differences; pct diff BEFORE AFTER compares the profiles themselves"
         )),
-        None => Err(expected.into()),
+        None => Err(EXPECTED.into()),
     }
 }
 

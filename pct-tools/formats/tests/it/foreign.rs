@@ -270,6 +270,7 @@ fn a_text_is_known_by_its_form_as_a_whole() {
         ("a letter", "Dear Bob,\nplease send me 12\nYours, Ann\n", "line 1"),
         ("one line", "main;a 3\nmain;b 4\nand so on\n", "line 3"),
         ("a number", "main;a 3\n4\n", "line 2"),
+        ("a column of numbers", "   3\n  14\n 159\n", "line 1"),
         ("differences", "main;a 3\nmain;b -4\n", "pct diff"),
         ("two columns", "main;a 3 7\nmain;b 2 2\n", "pct diff"),
         ("huge", "a;b 9223372036854775807\na;c 9223372036854775807\n", "add up"),

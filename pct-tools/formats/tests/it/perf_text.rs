@@ -3,7 +3,26 @@
 use crate::foreign::{Want, check, own};
 use pct_formats::import::parse;
 use pct_profile::model::ObjectKind;
+use proptest::prelude::*;
 use std::path::Path;
+
+/// Lines that perf script prints, and others.
+const LINES: &[&str] = &[
+    "prog 5 100.000001:    1000000 cpu-clock:u: ",
+    "tmux: server 5/6 [001] U 100.000002: 18446744073709551615 cycles: ",
+    "java 19983 cycles: ",
+    "   dd 5 cpu-clock:  ffffffff81000010 a+0x1 ([ext4])",
+    "prog 5 99999999999999.000001: PERF_RECORD_MMAP2 5/5: [0x1(0x2)]",
+    "\t  1155 f(int)+0x14 (/tmp/my prog (v2)/bin)",
+    "\t  1155 mid (inlined)",
+    "\t  1155",
+    "  w.c:12",
+    "# a comment",
+    "a;b 3",
+    ") (",
+    "\u{fffd}: +0x (",
+    "",
+];
 
 #[test]
 fn headers_have_the_parts_that_were_printed() {
@@ -119,4 +138,19 @@ fn threads_and_objects_have_their_names() {
     );
     assert_eq!((profile.total().user_ns, profile.total().system_ns), (2, 1));
     assert!(profile.frames.iter().any(|frame| frame.inlined));
+}
+
+proptest! {
+    #[test]
+    fn lines_in_any_order_are_read_or_refused(
+        lines in proptest::collection::vec(proptest::sample::select(LINES), 0..40),
+        cut in 0usize..20,
+    ) {
+        let mut text = lines.join("\n").into_bytes();
+        text.truncate(text.len().saturating_sub(cut));
+        if let Ok(profile) = parse(&text, Path::new("x")) {
+            let is_perf = profile.processes.iter().all(|process| process.clock == "perf");
+            prop_assert!(!is_perf || profile.total().samples <= lines.len() as u64);
+        }
+    }
 }
