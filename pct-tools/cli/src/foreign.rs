@@ -86,9 +86,12 @@ pub(crate) fn as_cpu_time(mut profile: Profile) -> Result<Profile> {
             profile.title
         );
     }
+    if profile.total().samples.checked_mul(MS).is_none() {
+        bail!("{}: too many samples to be shown as 1 ms each", profile.title);
+    }
     for cell in &mut profile.cells {
         let samples = cell.weight.samples;
-        cell.weight = Weight { samples, user_ns: samples.saturating_mul(MS), system_ns: 0 };
+        cell.weight = Weight { samples, user_ns: samples * MS, system_ns: 0 };
     }
     for sample in &mut profile.timeline {
         sample.weight_ns = MS;

@@ -61,6 +61,15 @@ impl Quantity {
     pub fn is_time(&self) -> bool {
         matches!(self, Self::Processor | Self::Foreign { unit: Unit::Time, .. })
     }
+    /// Weights are numbers of samples.
+    #[must_use]
+    pub fn is_number_of_samples(&self) -> bool {
+        match self {
+            Self::Foreign { name, unit: Unit::Count } => name == SAMPLES,
+            Self::Foreign { unit: Unit::Other(unit), .. } => unit == SAMPLES,
+            Self::Processor | Self::Foreign { .. } => false,
+        }
+    }
     /// The unit of [`Self::amount`], for the head of a column: `CPU s`, `bytes`.
     #[must_use]
     pub fn unit(&self) -> &'static str {
@@ -68,8 +77,8 @@ impl Quantity {
             Self::Processor => "CPU s",
             Self::Foreign { unit: Unit::Time, .. } => "s",
             Self::Foreign { unit: Unit::Bytes, .. } => "bytes",
+            Self::Foreign { .. } if self.is_number_of_samples() => SAMPLES,
             Self::Foreign { unit: Unit::Count, .. } => "count",
-            Self::Foreign { unit: Unit::Other(unit), .. } if unit == SAMPLES => SAMPLES,
             Self::Foreign { unit: Unit::Other(_), .. } => "amount",
         }
     }

@@ -359,6 +359,9 @@ fn the_overview_has_one_figure_for_the_time_of_the_whole() {
     let dir = folder(&[("a.folded", BEFORE)]);
     let path = dir.path().join("a.folded");
     let mut profile = pct_formats::import(&path).expect("reads");
+    // As if each of its samples stood for 1 ms.
+    profile.quantity = pct_profile::Quantity::Processor;
+    profile.cells.iter_mut().for_each(|cell| cell.weight.user_ns *= 1_000_000);
     // The kernel counted more time than there is in samples: this happens wherever a process ends between two of them.
     profile.account.used = Some((6_440_000_000, 170_000_000));
     assert!(

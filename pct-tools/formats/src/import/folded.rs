@@ -1,23 +1,23 @@
-//! Folded stacks: `a;b;c 123` lines. A count is read as that many samples of 1 ms.
+//! Folded stacks: `a;b;c 123` lines. The format has no unit: counts are read as numbers of samples.
 //!
 //! Each line is a stack, outermost function first, then white space and a count. Empty lines are left out, and so
 //! are comments: `#` and a space. A line that is none of these makes the file something else, and is an error.
-//! Counts may have a fraction, as some writers weigh their samples.
+//! Counts may have a fraction, as some writers weigh their samples: whole numbers near them are shown, which have the
+//! same sum.
 
 use super::problem::Problem;
 use pct_profile::model::{
     Builder, FrameId, Object, ObjectId, ObjectKind, Process, Profile, StackId, ThreadId, Weight,
 };
+use pct_profile::{Quantity, Unit};
 use rustc_hash::FxHashMap;
 
 const EXPECTED: &str = "expected `function;function count` (folded stacks), perf script output or pprof";
 
-/// Nanoseconds that one count stands for: the format has no unit.
-const UNIT_NS: u64 = 1_000_000;
-
 pub(super) fn read(text: &str) -> Result<Profile, Problem> {
     let mut stacks = Stacks::new();
     let mut tally = Tally::default();
+    let mut counted: Vec<(Option<StackId>, Count)> = Vec::new();
     for (i, line) in text.lines().enumerate() {
         let refused = |problem: String| Problem { place: format!("line {}", i + 1), problem };
         let Some((stack, count)) = split(line).map_err(refused)? else { continue };
@@ -25,7 +25,7 @@ pub(super) fn read(text: &str) -> Result<Profile, Problem> {
         tally.add(count).map_err(refused)?;
         let stack = stacks.stack(stack);
         tally.without_stack += u64::from(stack.is_none());
-        stacks.add(stack, count);
+        counted.push((stack, count));
     }
     // A column of numbers has no stack in any line.
     if tally.without_stack == tally.lines && tally.lines > 0 {
@@ -39,12 +39,17 @@ pub(super) fn read(text: &str) -> Result<Profile, Problem> {
                        themselves";
         return Err(Problem { place: "line 1".into(), problem: problem.into() });
     }
-    let account = &mut stacks.b.profile_mut().account;
-    account.note("folded text has no unit: each count was taken for a sample of 1 ms of CPU time");
+    for (samples, (stack, _)) in whole_numbers(&counted, &tally).into_iter().zip(&counted) {
+        stacks.add(*stack, samples);
+    }
+    let profile = stacks.b.profile_mut();
+    profile.quantity = Quantity::Foreign { name: "samples".into(), unit: Unit::Count };
+    let account = &mut profile.account;
+    account.note("folded text has no unit: its counts are shown as numbers of samples");
     if tally.fractions > 0 {
         let counts =
             pct_num::count(tally.fractions, "count is no whole number", "counts are no whole numbers");
-        account.note(format!("{counts}: numbers of samples are rounded, times are not"));
+        account.note(format!("{counts}: rounded, their sum is kept"));
     }
     if tally.without_stack > 0 {
         let lines = pct_num::count(tally.without_stack, "line", "lines");
@@ -54,11 +59,33 @@ pub(super) fn read(text: &str) -> Result<Profile, Problem> {
 }
 
 /// What a line counts.
-#[derive(Clone, Copy, Debug, Default)]
-struct Count {
-    samples: u64,
-    ns: u64,
-    is_fraction: bool,
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Count {
+    Whole(u64),
+    /// No whole number, or written as if it might be none.
+    Decimal(f64),
+}
+
+impl Count {
+    fn is_fraction(self) -> bool {
+        matches!(self, Self::Decimal(number) if number.fract() != 0.0)
+    }
+}
+
+/// The counts of all lines as whole numbers with the same sum.
+fn whole_numbers(counted: &[(Option<StackId>, Count)], tally: &Tally) -> Vec<u64> {
+    let whole = |(_, count): &(_, Count)| match *count {
+        Count::Whole(samples) => samples,
+        Count::Decimal(number) => pct_num::rounded(number),
+    };
+    let decimal = |(_, count): &(_, Count)| match *count {
+        Count::Whole(samples) => pct_num::float(samples),
+        Count::Decimal(number) => number,
+    };
+    if tally.fractions == 0 {
+        return counted.iter().map(whole).collect();
+    }
+    pct_num::round_to_sum(&counted.iter().map(decimal).collect::<Vec<f64>>())
 }
 
 /// A line's stack and count; `None` for lines without any.
@@ -84,20 +111,18 @@ fn split(line: &str) -> Result<Option<(&str, Count)>, String> {
 /// A count: `12`, `2.5`, `1e3`.
 fn count(word: &str) -> Option<Count> {
     if let Ok(samples) = word.parse::<u64>() {
-        return Some(Count { samples, ns: samples.saturating_mul(UNIT_NS), is_fraction: false });
+        return Some(Count::Whole(samples));
     }
     let starts_well = word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     let is_number = word.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-'));
-    let number: f64 = word.parse().ok().filter(|n: &f64| starts_well && is_number && n.is_finite())?;
-    let ns = pct_num::rounded(number * pct_num::float(UNIT_NS));
-    Some(Count { samples: pct_num::rounded(number), ns, is_fraction: number.fract() != 0.0 })
+    word.parse().ok().filter(|n: &f64| starts_well && is_number && n.is_finite()).map(Count::Decimal)
 }
 
 /// Sums over the lines.
 #[derive(Default)]
 struct Tally {
     lines: u64,
-    ns: u64,
+    samples: u64,
     fractions: u64,
     without_stack: u64,
     columns: Columns,
@@ -106,9 +131,14 @@ struct Tally {
 impl Tally {
     fn add(&mut self, count: Count) -> Result<(), String> {
         self.lines += 1;
-        self.fractions += u64::from(count.is_fraction);
-        let sum = self.ns.checked_add(count.ns).filter(|sum| *sum < u64::MAX);
-        self.ns = sum.ok_or("the counts add up to more than can be shown (1.8e13)")?;
+        self.fractions += u64::from(count.is_fraction());
+        let samples = match count {
+            Count::Whole(samples) => samples,
+            Count::Decimal(number) => pct_num::rounded(number),
+        };
+        // Tables compare shares in signed numbers.
+        let sum = self.samples.checked_add(samples).filter(|sum| i64::try_from(*sum).is_ok());
+        self.samples = sum.ok_or("the counts add up to more than can be shown (9.2e18)")?;
         Ok(())
     }
 }
@@ -175,8 +205,8 @@ impl<'t> Stacks<'t> {
         at
     }
 
-    fn add(&mut self, stack: Option<StackId>, count: Count) {
-        if count.samples == 0 && count.ns == 0 {
+    fn add(&mut self, stack: Option<StackId>, samples: u64) {
+        if samples == 0 {
             return;
         }
         let stack = stack.unwrap_or_else(|| {
@@ -184,22 +214,22 @@ impl<'t> Stacks<'t> {
             let frame = self.b.plain_frame(function);
             self.b.stack(None, frame)
         });
-        self.b.add(self.thread, stack, Weight { samples: count.samples, user_ns: count.ns, system_ns: 0 });
+        self.b.add(self.thread, stack, Weight { samples, user_ns: samples, system_ns: 0 });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{count, split};
+    use super::{Count, count, split};
 
     #[test]
     fn counts_may_have_a_fraction_and_no_sign() {
-        let ns = |word| count(word).map(|count| (count.samples, count.ns, count.is_fraction));
-        assert_eq!(ns("3"), Some((3, 3_000_000, false)));
-        assert_eq!(ns("2.25"), Some((2, 2_250_000, true)));
-        assert_eq!(ns("1e3"), Some((1000, 1_000_000_000, false)));
+        assert_eq!(count("3"), Some(Count::Whole(3)));
+        assert_eq!(count("2.25"), Some(Count::Decimal(2.25)));
+        assert_eq!(count("1e3"), Some(Count::Decimal(1000.0)));
+        assert!(count("2.25").unwrap().is_fraction() && !count("1e3").unwrap().is_fraction());
         for word in ["-4", "inf", "NaN", "e3", "0x10", "", "+5x", "1,000"] {
-            assert_eq!(ns(word), None, "{word}");
+            assert_eq!(count(word), None, "{word}");
         }
     }
 

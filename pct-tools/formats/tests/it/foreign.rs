@@ -233,7 +233,7 @@ fn packed_files_are_unpacked_or_named() {
         out.finish().unwrap()
     };
     let text = b"main;a 3\nmain;b 4\n";
-    let sum = |note| Want::Sum("0.007 CPU s", 7, note);
+    let sum = |note| Want::Sum("7 samples", 7, note);
     let members = [gzip(&text[..9]), gzip(&text[9..])].concat();
     check("members", &members, None, sum(""));
     check("twice", &gzip(&gzip(text)), None, sum(""));
@@ -277,7 +277,7 @@ fn a_text_is_known_by_its_form_as_a_whole() {
     ] {
         check(name, text.as_bytes(), None, Want::Refused(words));
     }
-    let sum = Want::Sum("0.014 CPU s", 14, "no unit");
+    let sum = Want::Sum("14 samples", 14, "no unit");
     for text in [
         "main;b 10\nmain;c 4\n",
         "main;b\t10\nmain;c\t4\n",
@@ -285,7 +285,7 @@ fn a_text_is_known_by_its_form_as_a_whole() {
         "# a comment 3\n#0;b 10\n\nmain;a\u{1}b 4",
         "main;b 9.6\nmain;c 4\nmain 0.4\n",
     ] {
-        let want = if text.contains('.') { Want::Sum("0.014 CPU s", 14, "no whole numbers") } else { sum };
+        let want = if text.contains('.') { Want::Sum("14 samples", 14, "no whole numbers") } else { sum };
         check(text, text.as_bytes(), None, want);
     }
 }

@@ -61,7 +61,7 @@ fn folded_counts_are_samples_and_the_import_says_what_it_took() {
     let bytes = export(&p, &p.cells, Format::Folded);
     assert_eq!(String::from_utf8(bytes.clone()).unwrap(), "main;a 950\n");
     let again = parse(&bytes, Path::new("again")).unwrap();
-    assert_eq!((again.total().samples, again.total().cpu_ns()), (950, 950_000_000));
+    assert_eq!((again.total().samples, again.total().cpu_ns()), (950, 950));
     assert!(again.account.notes.iter().any(|n| n.contains("no unit")), "{:?}", again.account.notes);
 }
 

@@ -11,7 +11,13 @@ use std::collections::BTreeMap;
 pub fn headline(profile: &Profile) -> String {
     let total = profile.sampled();
     if !profile.is_of_cpu_time() {
-        return format!("{} in {}", profile.amount_in_words(total.cpu_ns()), headline_without_time(profile));
+        let amount = profile.amount_in_words(total.cpu_ns());
+        let whose = if profile.quantity.is_number_of_samples() {
+            processes_and_threads(profile)
+        } else {
+            headline_without_time(profile)
+        };
+        return format!("{amount} in {whose}");
     }
     let sampled = (total.user_ns, total.system_ns);
     let wall = profile.by_wall_clock();

@@ -114,7 +114,7 @@ const FIELDS: &[Field] = &[
         cell: |_, row| seconds(row.own.system_ns),
     },
     Field {
-        shown: |c| c.wanted.samples && c.whole.samples > 0 && c.unit() != "samples",
+        shown: |c| c.wanted.samples && c.whole.samples > 0 && !c.profile.quantity.is_number_of_samples(),
         column: |_| Column::number("samples"),
         cell: |_, row| thousands(row.own.samples),
     },
