@@ -7,8 +7,8 @@ use pct_profile::model::{Cell, FunctionId, Profile};
 use pct_profile::tree::NodeId;
 use pct_profile::{By, CallTree, Language, Quantity, Split, Unit};
 
-/// The call tree as a tree of weighted names. Weights are in the [`unit`] of the profile. With `reverse`, hot functions
-/// are at the root.
+/// The call tree as a tree of weighted names. Weights are in the [`unit()`] of the profile. With `reverse`, hot
+/// functions are at the root.
 pub fn tree(profile: &Profile, cells: &[Cell], split: Split, reverse: bool) -> Tree {
     let calls = if reverse {
         CallTree::bottom_up(profile, cells, By::Function, split)

@@ -48,7 +48,8 @@ impl Unit {
             Self::Other(unit) => unit,
         }
     }
-    /// A weight in units of [`Self::word`].
+
+    /// A weight in units of [`Self::as_word`].
     #[must_use]
     pub fn scaled(&self, weight: u64) -> f64 {
         if *self == Self::Time { float(weight) / 1e9 } else { float(weight) }
