@@ -338,6 +338,12 @@ impl Builder {
     pub fn unknown_object(&mut self) -> ObjectId {
         self.object(Object { path: "[unknown]".into(), build_id: None, kind: ObjectKind::Unknown })
     }
+    /// The stack of samples that have none, as one frame of this object.
+    pub fn no_stack(&mut self, object: ObjectId) -> StackId {
+        let function = self.function(object, "[no stack]");
+        let frame = self.plain_frame(function);
+        self.stack(None, frame)
+    }
     /// The function of this name in this object.
     pub fn function(&mut self, object: ObjectId, name: &str) -> FunctionId {
         self.function_at(object, name, None)

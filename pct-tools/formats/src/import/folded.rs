@@ -1,7 +1,7 @@
 //! Folded stacks: `a;b;c 123` lines. The format has no unit: counts are read as numbers of samples.
 //!
 //! Each line is a stack, outermost function first, then white space and a count. Empty lines are left out, and so
-//! are comments: `#` and a space. A line that is none of these makes the file something else, and is an error.
+//! are comments: `#` and a space. Any other line is an error: the file is then something else.
 //! Counts may have a fraction, as some writers weigh their samples: whole numbers near them are shown, which have the
 //! same sum.
 
@@ -209,11 +209,7 @@ impl<'t> Stacks<'t> {
         if samples == 0 {
             return;
         }
-        let stack = stack.unwrap_or_else(|| {
-            let function = self.b.function(self.object, "[no stack]");
-            let frame = self.b.plain_frame(function);
-            self.b.stack(None, frame)
-        });
+        let stack = stack.unwrap_or_else(|| self.b.no_stack(self.object));
         self.b.add(self.thread, stack, Weight { samples, user_ns: samples, system_ns: 0 });
     }
 }

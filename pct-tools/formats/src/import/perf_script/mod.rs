@@ -64,7 +64,7 @@ fn line(text: &str) -> Line<'_> {
     if let Some(header) = header::with_time(text) {
         return Line::Header(header);
     }
-    // Commands may have names that are numbers: `dd`.
+    // The name of a command may look like an address: `dd`.
     let without_time = header::without_time(text);
     if let Some(header) = without_time
         && (header.rest.is_empty() || frame::parse(header.rest).is_some())
@@ -223,7 +223,7 @@ impl Samples {
     }
 
     fn thread(&mut self, header: &Header<'_>) -> ThreadId {
-        // -1 is no thread that can be named by a number; its name says what it is.
+        // The kernel's -1 has no number here; its name says what it is.
         let number = |id: i64| u32::try_from(id).unwrap_or(0);
         let process = *self.processes.entry(header.pid).or_insert_with(|| {
             self.b.process(Process {
@@ -251,9 +251,7 @@ impl Samples {
         }
         at.unwrap_or_else(|| {
             let object = self.b.unknown_object();
-            let function = self.b.function(object, "[no stack]");
-            let frame = self.b.plain_frame(function);
-            self.b.stack(None, frame)
+            self.b.no_stack(object)
         })
     }
 

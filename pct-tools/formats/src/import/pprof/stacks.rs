@@ -98,9 +98,7 @@ impl<'a> Build<'a> {
         }
         let stack = stack.unwrap_or_else(|| {
             let object = self.b.unknown_object();
-            let function = self.b.function(object, "[no stack]");
-            let frame = self.b.plain_frame(function);
-            self.b.stack(None, frame)
+            self.b.no_stack(object)
         });
         let leaf = self.b.profile().object_of(self.b.profile().stacks[stack].frame).kind;
         let in_kernel = self.choice.is_cpu_time() && leaf == ObjectKind::Kernel;
@@ -165,7 +163,7 @@ impl<'a> Build<'a> {
         for label in labels {
             let f = by_number(label);
             let text = self.tables.text(f(2));
-            // Some writers give numbers as text. What is no number of a process is none.
+            // Some writers give numbers as text. Other text says nothing of the process: its number is not known.
             let number =
                 || u32::try_from(f(3)).ok().filter(|n| *n > 0).or_else(|| text.parse().ok()).unwrap_or(0);
             match self.tables.text(f(1)) {
