@@ -71,11 +71,8 @@ pub(crate) fn is_pct(head: &[u8]) -> bool {
 pub(crate) fn as_cpu_time(mut profile: Profile) -> Result<Profile> {
     const MS: u64 = 1_000_000;
     let Some(instead) = profile.quantity.instead_of_cpu_time() else { return Ok(profile) };
-    let is_count = match &profile.quantity {
-        Quantity::Foreign { unit: Unit::Count, .. } => true,
-        Quantity::Foreign { unit: Unit::Other(unit), .. } => unit == "samples",
-        Quantity::Foreign { .. } | Quantity::Processor => false,
-    };
+    let is_count = profile.quantity.is_number_of_samples()
+        || matches!(profile.quantity, Quantity::Foreign { unit: Unit::Count, .. });
     if !is_count || profile.total().samples == 0 {
         // A note names the other types.
         let others = profile.account.notes.iter().find(|note| note.contains("--type"));

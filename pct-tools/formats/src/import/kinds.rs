@@ -1,4 +1,4 @@
-//! What a file seems to be that is none that can be read, and what would help.
+//! Files that cannot be read as a profile: what each seems to be, and what would help.
 
 use super::problem::Problem;
 
@@ -69,7 +69,7 @@ const TEXTS: &[(&[&str], &str)] = &[
 const LEGACY: &str =
     "the text of an old pprof file: go tool pprof -proto FILE > new.pb.gz makes one that can be read";
 
-/// What a file is by its first octets, where that is nothing that can be read.
+/// What is wrong with a file whose first octets tell that it cannot be read as a profile.
 pub(super) fn known_binary(bytes: &[u8]) -> Option<Problem> {
     let problem = |text: &str| Problem { place: "octet 0".into(), problem: text.into() };
     if bytes.is_empty() {

@@ -283,7 +283,8 @@ impl Reading<'_> {
             account.note(format!("functions of the kernel have no names: {why}"));
         }
         if self.bad > 0 {
-            account.note(format!("{} records that are damaged left out", self.bad));
+            let records = pct_num::count(self.bad, "damaged record", "damaged records");
+            account.note(format!("{records} left out"));
         }
         if self.choice.is_by_frequency() {
             account.note("the event does not measure time: a sample is weighed by the asked frequency");

@@ -66,7 +66,7 @@ pub(super) fn with_time(text: &str) -> Option<Header<'_>> {
     }
     let line = Line::split(text);
     (0..line.words.len()).filter(|at| is_time(line.word_at(*at))).find_map(|at| {
-        // Neither command nor ids may have been printed.
+        // `-F` may have left out command and ids.
         let (name, (pid, tid)) = if at == 0 { ("", (0, 0)) } else { who(&line, at)? };
         let (period, event, rest) = event(&line, at + 1);
         Some(Header { name, pid, tid, period, event, rest, time_ns: nanoseconds(line.word_at(at)) })

@@ -1,8 +1,9 @@
 //! pprof: profile.proto, <https://github.com/google/pprof/blob/main/proto/profile.proto>, gzip'd or not.
 //!
 //! A sample has a value of each sample type. One type is read: the one that was asked for, else the file's
-//! `default_sample_type`, else the last one, as the format says. Values are signed and keep their unit (`types`).
-//! Indices without a target are counted and left out; frames are dropped where the file asks for it (`prune`).
+//! `default_sample_type`, else the last one, as the format says. Values keep their unit (`types`). One below 0 means
+//! that the file holds differences, which are refused. Indices without a target are counted and left out; frames are
+//! dropped where the file asks for it (`prune`).
 
 mod prune;
 mod stacks;

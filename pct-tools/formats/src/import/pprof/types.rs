@@ -101,7 +101,7 @@ impl SampleTypes {
         Ok(Choice { shown, index, counted, period, all: self.all.len() })
     }
 
-    /// The types that are not shown, in words, behind `lead`; empty if there are none.
+    /// The types that are not shown, in words that begin with `lead`. Empty if all are shown.
     pub(super) fn others(&self, choice: &Choice<'_>, lead: &str) -> String {
         let is_other = |at: usize| at != choice.index && Some(at) != choice.counted;
         let others: Vec<String> =
