@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod java;
+pub mod odd_objects;
 pub mod pct;
 pub mod python;
 pub mod pythons;

@@ -104,7 +104,7 @@ fn build(source: &str, command: &str, name: &str) -> Result<PathBuf, String> {
 }
 
 /// Runs it; `Err` has what it said when it failed.
-fn succeeded(command: &mut Command) -> Result<(), String> {
+pub(crate) fn succeeded(command: &mut Command) -> Result<(), String> {
     let done =
         command.output().map_err(|e| format!("{}: {e}", Path::new(command.get_program()).display()))?;
     if done.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }

@@ -24,6 +24,7 @@ pub mod choose;
 pub mod facts;
 pub mod gadgets;
 mod go;
+mod headers;
 pub mod hotspot;
 pub mod image;
 pub mod inject;

@@ -12,7 +12,8 @@
 //! A copy lives as long as a process uses it. Unused copies wait for the next short process, up to [`IDLE_OCTETS`].
 
 use crate::go::{self, Spot};
-use crate::memory::{Memory, ProcessMemory, Readable};
+use crate::headers::Headers;
+use crate::memory::{Memory, ProcessMemory};
 use pct_unwind::object::locate;
 use pct_unwind::reader::Section;
 use pct_unwind::table::{self, FdeRef, Table};
@@ -57,16 +58,20 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// Copies the unwind data of the object whose first page is mapped at `base`.
-    fn copy(memory: &ProcessMemory, base: u64) -> Option<Object> {
+    /// Copies the unwind data of the object with these headers.
+    fn copy(memory: &ProcessMemory, headers: &Headers) -> Option<Object> {
+        let base = headers.lowest;
         let (mut index, mut eh, eh_addr) =
-            Self::linked(memory, base).unwrap_or_else(|| (Vec::new(), Vec::new(), base));
+            Self::linked(memory, headers).unwrap_or_else(|| (Vec::new(), Vec::new(), base));
         let eh_at = eh_addr.checked_sub(base)?;
         let fdes = [0, index.len() / 2, index.len().saturating_sub(1)];
         let fdes = fdes.iter().filter_map(|at| index.get(*at)).map(|entry| entry.fde as usize);
         let spot = |from: usize| (eh_at + from as u64, eh.iter().skip(from).take(SPOT).copied().collect());
         let mut spots: Vec<Spot> = std::iter::once(0).chain(fdes).map(spot).collect();
-        spots.extend(go::add(memory, base, eh_addr, &mut eh, &mut index));
+        // Go's linker puts the headers first.
+        if headers.at == base {
+            spots.extend(go::add(memory, base, eh_addr, &mut eh, &mut index));
+        }
         if index.is_empty() {
             return None;
         }
@@ -82,8 +87,9 @@ impl Object {
     }
 
     /// The `.eh_frame` that the linker wrote, with its index, and its address.
-    fn linked(memory: &ProcessMemory, base: u64) -> Option<(Vec<FdeRef>, Vec<u8>, u64)> {
-        let found = locate(&Readable(memory), base)?;
+    fn linked(memory: &ProcessMemory, headers: &Headers) -> Option<(Vec<FdeRef>, Vec<u8>, u64)> {
+        let base = headers.lowest;
+        let found = locate(&headers.with(memory), headers.at)?;
         let room = found.eh_end.checked_sub(found.eh).filter(|n| *n <= MOST)?;
         let listed = found.list.and_then(|(at, n)| {
             let raw =
@@ -111,7 +117,7 @@ impl Object {
         Some((index, eh, found.eh))
     }
 
-    /// Whether the object that is mapped at `base` has this unwind data. A few spots are compared.
+    /// Whether the object whose lowest address is `base` has this unwind data. A few spots are compared.
     fn is_at(&self, memory: &ProcessMemory, base: u64) -> bool {
         self.spots.iter().all(|(at, ours)| {
             let theirs = memory.bytes(base.wrapping_add(*at), ours.len() as u64, SPOT as u64);
@@ -148,15 +154,16 @@ pub struct Objects {
 const MOST_KNOWN: usize = 4096;
 
 impl Objects {
-    /// The unwind data of `file`, for a process that has mapped the file's first page at `base`.
-    pub(crate) fn at(&self, file: File, memory: &ProcessMemory, base: u64) -> Option<Placed> {
+    /// The unwind data of `file`, for a process in which it has these headers.
+    pub(crate) fn at(&self, file: File, memory: &ProcessMemory, headers: &Headers) -> Option<Placed> {
+        let base = headers.lowest;
         let mut known = self.known.borrow_mut();
         let same = |(of, object): &(File, Option<Rc<Object>>)| {
             *of == file && object.as_ref().is_none_or(|object| object.is_at(memory, base))
         };
         let found = match known.iter().position(same) {
             Some(at) => known.remove(at).1,
-            None => Object::copy(memory, base).map(Rc::new),
+            None => Object::copy(memory, headers).map(Rc::new),
         };
         known.push((file, found.clone()));
         Some(Placed::new(found?, |object| object.data.borrow_dependent().moved(base, base + object.eh_at)))
@@ -223,7 +230,7 @@ mod live {
             let memory = ProcessMemory::open(pid, false).expect("ours");
             let maps = procfs::process::Process::new(pid).and_then(|p| p.maps()).expect("lives");
             let mut walker = StackWalker::new(64, Rc::clone(shared));
-            walker.learn(&maps.0, &memory);
+            walker.learn(pid, &maps.0, &memory);
             walker
         }
     }
@@ -248,11 +255,12 @@ mod live {
         let memory = ProcessMemory::open(pid, false).expect("ours");
         let maps = procfs::process::Process::new(pid).and_then(|p| p.maps()).expect("lives");
         let libc = maps.0.iter().find(|m| m.offset == 0 && format!("{:?}", m.pathname).contains("libc"));
-        let base = libc.expect("a C library").address.0;
+        let headers =
+            Headers::of_mapping(libc.expect("a C library"), &maps.0, pid, &memory).expect("it has headers");
         // the same octets under many numbers, as if there were many libraries
-        let held = shared.objects.at((1, 1, 0), &memory, base).expect("it has unwind data");
+        let held = shared.objects.at((1, 1, 0), &memory, &headers).expect("it has unwind data");
         for number in 1..500 {
-            shared.objects.at((1, 1, number), &memory, base).expect("it has unwind data");
+            shared.objects.at((1, 1, number), &memory, &headers).expect("it has unwind data");
             shared.objects.tidy();
         }
         let (octets, objects) = shared.objects.size();

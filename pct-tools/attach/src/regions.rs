@@ -1,6 +1,6 @@
 //! Finds the executable regions of a target, in the form that a recording needs.
 
-use crate::image::Image;
+use crate::headers::Headers;
 use crate::memory::Memory;
 use pct_format::record::{RegionFacts, region_flag};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
@@ -16,8 +16,13 @@ pub struct Regions {
 const DELETED: &[u8] = b" (deleted)";
 
 impl Regions {
-    /// The regions of `maps`.
-    pub fn regions_of(&mut self, maps: &[MemoryMap], memory: &impl Memory) -> Vec<RegionFacts<Vec<u8>>> {
+    /// The regions of `maps`, those of process `pid`.
+    pub fn regions_of(
+        &mut self,
+        pid: i32,
+        maps: &[MemoryMap],
+        memory: &impl Memory,
+    ) -> Vec<RegionFacts<Vec<u8>>> {
         let mut found = Vec::new();
         for map in maps.iter().filter(|m| m.perms.contains(MMPermissions::EXECUTE)) {
             let (mut path, mut flags) = (path_of(map), 0);
@@ -38,14 +43,15 @@ impl Regions {
                 device: (u64::from(map.dev.0.cast_unsigned()) << 32) | u64::from(map.dev.1.cast_unsigned()),
                 inode: map.inode,
                 flags,
-                build_id: self.build_id(map, maps, memory),
+                build_id: self.build_id(map, maps, (pid, memory)),
                 path,
             });
         }
         found
     }
 
-    fn build_id(&mut self, map: &MemoryMap, maps: &[MemoryMap], memory: &impl Memory) -> Vec<u8> {
+    fn build_id(&mut self, map: &MemoryMap, maps: &[MemoryMap], of: (i32, &impl Memory)) -> Vec<u8> {
+        let (pid, memory) = of;
         let key = (map.dev.0, map.dev.1, map.inode);
         if map.inode == 0 && map.pathname != MMapPath::Vdso {
             return Vec::new();
@@ -53,15 +59,8 @@ impl Regions {
         if let Some(known) = self.build_ids.get(&key) {
             return known.clone();
         }
-        // byte 0 of the file is at its nearest mapping below with offset 0
-        let head = maps
-            .iter()
-            .rev()
-            .find(|m| (m.dev.0, m.dev.1, m.inode) == key && m.offset == 0 && m.address.0 <= map.address.0);
-        let id = head
-            .and_then(|m| Image::at_header(memory, m.address.0).ok())
-            .and_then(|i| i.build_id(memory))
-            .unwrap_or_default();
+        let id = Headers::of_mapping(map, maps, pid, memory).and_then(|headers| headers.build_id(memory));
+        let id = id.unwrap_or_default();
         if map.inode != 0 {
             self.build_ids.insert(key, id.clone());
         }

@@ -3,6 +3,7 @@
 //! The unwind data of each object is copied from the target's mapping of it, once for all processes
 //! ([`crate::objects`]). The rules found in it are also remembered once for all processes.
 
+use crate::headers::Headers;
 use crate::memory::{Memory, ProcessMemory};
 use crate::objects::{self, Objects};
 use crate::ptrace::sys::Regs;
@@ -10,7 +11,7 @@ use crate::tasks;
 use pct_format::record::CutCause;
 use pct_unwind::set::{Entry, Set};
 use pct_unwind::{Budget, Cache, Gregs, Placed, stack, walk};
-use procfs::process::{MMPermissions, MMapPath, MemoryMap};
+use procfs::process::{MMPermissions, MemoryMap};
 use self_cell::self_cell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -77,21 +78,16 @@ impl StackWalker {
         StackWalker { shared, known, generation: 0, out: vec![Placed::default(); depth], stack: Vec::new() }
     }
 
-    /// Stores the executable regions of `maps` as those of the target.
-    pub fn learn(&mut self, maps: &[MemoryMap], memory: &ProcessMemory) {
+    /// Stores the executable regions of `maps` as those of the target, process `pid`.
+    pub fn learn(&mut self, pid: i32, maps: &[MemoryMap], memory: &ProcessMemory) {
         // an object may have several executable regions
         let mut placed: HashMap<u64, Option<Rc<objects::Placed>>> = HashMap::new();
         let mut regions = Vec::new();
         for map in maps.iter().filter(|m| m.perms.contains(MMPermissions::EXECUTE)) {
             let file = (map.dev.0, map.dev.1, map.inode);
-            let base = match (&map.pathname, map.inode) {
-                (MMapPath::Vdso, _) => Some(map.address.0),
-                (_, 0) => None,
-                _ => first_page(maps, map),
-            };
-            let data = base.and_then(|base| {
-                let find = || self.shared.objects.at(file, memory, base).map(Rc::new);
-                placed.entry(base).or_insert_with(find).clone()
+            let data = Headers::of_mapping(map, maps, pid, memory).and_then(|headers| {
+                let find = || self.shared.objects.at(file, memory, &headers).map(Rc::new);
+                placed.entry(headers.lowest).or_insert_with(find).clone()
             });
             regions.push((map.address.0, map.address.1, data));
         }
@@ -99,13 +95,6 @@ impl StackWalker {
         self.generation = self.shared.objects.next_generation();
         self.shared.objects.tidy();
     }
-}
-
-/// Address of the first page of the file to which `map` belongs: the nearest such mapping below it.
-fn first_page(maps: &[MemoryMap], map: &MemoryMap) -> Option<u64> {
-    let file = (map.dev.0, map.dev.1, map.inode);
-    let of_file = |m: &&MemoryMap| (m.dev.0, m.dev.1, m.inode) == file && m.offset == 0;
-    maps.iter().rev().filter(of_file).map(|m| m.address.0).find(|at| *at <= map.address.0)
 }
 
 impl Unwind for StackWalker {
@@ -127,7 +116,7 @@ impl Unwind for StackWalker {
 
     fn refresh(&mut self, pid: i32, memory: &ProcessMemory) {
         let Ok(maps) = tasks::maps(pid) else { return };
-        self.learn(&maps.0, memory);
+        self.learn(pid, &maps.0, memory);
     }
 }
 

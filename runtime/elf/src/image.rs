@@ -29,7 +29,7 @@ pub mod segment_flag {
 }
 
 /// Bytes of a program header.
-const HEADER_BYTES: u64 = 56;
+pub(crate) const HEADER_BYTES: u64 = 56;
 
 /// Bytes at the beginning of an image that are worth reading in one piece: the ELF header and the program headers of
 /// nearly all objects.
@@ -38,7 +38,7 @@ pub const HEAD_BYTES: usize = 64 + 20 * 56;
 const MOST_HEADERS: u64 = 1000;
 /// Most bytes of notes that are read in one segment.
 const NOTE_BYTES: usize = 512;
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 
 /// A program header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Image {
         Some(Image { bias: 0, machine, headers, count: u64::from(count).min(MOST_HEADERS) })
     }
 
-    fn begins_file(segment: &Segment) -> bool {
+    pub(crate) fn begins_file(segment: &Segment) -> bool {
         segment.kind == segment_kind::LOAD && segment.offset < PAGE
     }
 

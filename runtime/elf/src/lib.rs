@@ -13,6 +13,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod apart;
 mod dynamic;
 mod image;
 mod linked;
@@ -22,6 +23,7 @@ mod relocated;
 mod symbols;
 mod unloadable;
 
+pub use apart::{APART_BYTES, headers_apart};
 pub use dynamic::Dynamic;
 pub use image::{HEAD_BYTES, Image, Segment, segment_flag, segment_kind};
 pub use linked::{LinkedObject, LinkedObjects};

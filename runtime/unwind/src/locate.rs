@@ -23,6 +23,8 @@ const WINDOW: usize = 512;
 /// Where an object's unwind data is in the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Located {
+    /// Lowest address of the object.
+    pub lowest: u64,
     /// Address of `.eh_frame_hdr`, or of `.eh_frame` if there is no such section.
     pub hdr: u64,
     /// Address behind the last byte of the segment that contains it.
@@ -38,7 +40,7 @@ pub struct Located {
 /// The number of x86-64 in ELF headers. Register numbers in unwind data depend on the machine.
 const MACHINE: u16 = 62;
 
-/// The segments of the object whose first page is mapped at some address.
+/// The segments of the object whose ELF header is at some address.
 struct Segments<'m, M> {
     memory: &'m M,
     image: Image,
@@ -83,7 +85,8 @@ impl<'m, M: Memory> Segments<'m, M> {
                 .and_then(|len| len.checked_add(at))
                 .is_some_and(|len| len as u64 <= hdr_end - hdr)
         });
-        Some(Located { hdr, hdr_end, eh: header.eh_frame, eh_end, list })
+        let lowest = self.image.lowest(self.memory)?;
+        Some(Located { lowest, hdr, hdr_end, eh: header.eh_frame, eh_end, list })
     }
 
     /// Searches for it, first in data segments, then in segments with code (old linkers put both in one).
@@ -100,7 +103,8 @@ impl<'m, M: Memory> Segments<'m, M> {
                 let end = segment.address.checked_add(bytes)?;
                 left -= bytes;
                 if let Some(eh) = self.scan(segment.address, end) {
-                    return Some(Located { hdr: eh, hdr_end: end, eh, eh_end: end, list: None });
+                    let lowest = self.image.lowest(self.memory)?;
+                    return Some(Located { lowest, hdr: eh, hdr_end: end, eh, eh_end: end, list: None });
                 }
             }
         }
@@ -168,7 +172,7 @@ pub struct Loaded {
     pub executable: bool,
 }
 
-/// Calls `each` for the loaded segments of the x86-64 object whose first page is mapped at `base`.
+/// Calls `each` for the loaded segments of the x86-64 object whose ELF header is at `base`.
 pub fn each_segment<M: Memory>(memory: &M, base: u64, mut each: impl FnMut(Loaded)) {
     let memory = Ahead::<_, HEAD_BYTES>::new(memory, base);
     let Some(segments) = Segments::read_headers(&memory, base) else { return };
@@ -180,7 +184,7 @@ pub fn each_segment<M: Memory>(memory: &M, base: u64, mut each: impl FnMut(Loade
     }
 }
 
-/// Finds the unwind data of the x86-64 object whose first page is mapped at `base`.
+/// Finds the unwind data of the x86-64 object whose ELF header is at `base`.
 pub fn locate<M: Memory>(memory: &M, base: u64) -> Option<Located> {
     let memory = Ahead::<_, HEAD_BYTES>::new(memory, base);
     let segments = Segments::read_headers(&memory, base)?;

@@ -38,7 +38,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// Copies the unwind data of the object whose first page is mapped at `base`. `None`: it has none, or it cannot be
+    /// Copies the unwind data of the object whose ELF header is at `base`. `None`: it has none, or it cannot be
     /// read.
     pub(super) fn load(base: u64) -> Option<NonNull<Object>> {
         let found = locate(&os::OwnMemory, base)?;
@@ -49,7 +49,7 @@ impl Object {
             None => most / 16,
         };
         let mut parts = Parts::new(entries, most)?;
-        match Self::fill(&mut parts, base, &found) {
+        match Self::fill(&mut parts, &found) {
             Some(table) => Some(parts.finish(table)),
             None => {
                 os::unmap(parts.at, parts.len);
@@ -58,12 +58,13 @@ impl Object {
         }
     }
 
-    fn fill(parts: &mut Parts, base: u64, found: &Located) -> Option<Table<'static>> {
+    fn fill(parts: &mut Parts, found: &Located) -> Option<Table<'static>> {
+        let lowest = found.lowest;
         let (index, buckets, eh) = parts.slices();
         let listed = found.list.and_then(|(at, n)| {
             let index = index.get_mut(..n)?;
             let copied = os::copy(found.hdr.checked_add(at as u64)?, bytes_of(index));
-            if !copied || !table::adopt_list(index, found.hdr, base, found.eh) {
+            if !copied || !table::adopt_list(index, found.hdr, lowest, found.eh) {
                 return None;
             }
             // The list says where the last FDE is. What follows it in the segment is not unwind data.
@@ -78,13 +79,13 @@ impl Object {
             Some(both) => both,
             None => {
                 os::copy(found.eh, eh).then_some(())?;
-                (table::index_by_scan(&Section { bytes: eh, addr: found.eh }, base, index), eh.len())
+                (table::index_by_scan(&Section { bytes: eh, addr: found.eh }, lowest, index), eh.len())
             }
         };
         let index: &'static [FdeRef] = index.get(..n)?;
         let buckets = buckets.get_mut(..table::buckets_for(n))?;
         let eh: &'static [u8] = eh.get(..len)?;
-        Some(Table::new(base, Section { bytes: eh, addr: found.eh }, index, buckets))
+        Some(Table::new(lowest, Section { bytes: eh, addr: found.eh }, index, buckets))
     }
 
     /// Frees the memory.

@@ -44,7 +44,7 @@ pub struct Region {
     pub start: u64,
     /// Address behind the last.
     pub end: u64,
-    /// Address at which byte 0 of the object's file is mapped; 0: no file, or not mapped.
+    /// Address at which the object's ELF header is, for all its regions the same; 0: no object.
     pub base: u64,
     /// Distinguishes objects that are mapped at the same address one after another: inode and device.
     pub identity: u64,

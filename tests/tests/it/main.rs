@@ -39,6 +39,7 @@ mod live {
     mod manners;
     mod memory_allocators;
     mod memory_live;
+    mod odd_objects;
     mod off_cpu;
     mod processes;
     mod python_hosts;

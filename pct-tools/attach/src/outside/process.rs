@@ -92,7 +92,7 @@ impl Process {
 
     fn refresh(&mut self) {
         let Ok(maps) = tasks::maps(self.pid) else { return };
-        let now = self.regions.regions_of(&maps.0, &self.memory);
+        let now = self.regions.regions_of(self.pid, &maps.0, &self.memory);
         self.known = now.iter().map(|r| (r.start, r.end)).collect();
         if let Some(recording) = &mut self.recording {
             recording.regions(&now);
@@ -100,7 +100,7 @@ impl Process {
                 self.python.refresh(&maps.0, &self.memory, recording);
             }
         }
-        self.walker.learn(&maps.0, &self.memory);
+        self.walker.learn(self.pid, &maps.0, &self.memory);
     }
 
     fn knows(&self, pc: u64) -> bool {

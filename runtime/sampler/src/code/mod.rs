@@ -5,6 +5,7 @@ mod call_number;
 pub mod call_sites;
 pub(crate) mod call_stack;
 pub mod callers;
+mod headers;
 #[cfg(target_arch = "x86_64")]
 mod instructions;
 pub mod interpreter;

@@ -12,6 +12,7 @@
 use core::hint::cold_path;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
+use crate::code::headers::{FirstPages, HeadersApart};
 use crate::code::maps::{self, Mapping};
 use crate::code::system_calls;
 use crate::record::chain::Chain;
@@ -44,7 +45,7 @@ pub struct Entry {
     pub device: u64,
     /// Inode.
     pub inode: u64,
-    /// Where byte 0 of its object is mapped, 0 = no object.
+    /// Where its object's ELF header is mapped, or a page of ours that has the headers; 0 = no object.
     pub base: u64,
     /// Id in the file.
     pub id: u32,
@@ -100,6 +101,7 @@ pub struct List {
     looks: u32,
     /// Entries before this one were asked for by [`List::next_new_object`].
     looked_to: usize,
+    apart: HeadersApart,
     buffer: [u8; 8192],
     record: [u64; 1024],
 }
@@ -252,15 +254,13 @@ impl Regions {
             log,
             keep,
             answers,
+            apart: &mut list.apart,
         };
         let mut count = 0;
-        // Where the object begins whose mappings pass by: its first page has the headers.
-        let mut object = (0u64, 0u64, 0u64);
+        let mut first_pages = FirstPages::default();
         let mut each = |m: Mapping<'_>, memory: Option<&sys::Fd>| {
             see(&m);
-            if m.offset == 0 && m.readable() {
-                object = (m.device, m.inode, m.start);
-            }
+            first_pages.note(&m, memory);
             if !m.executable() || m.path == b"[vsyscall]" {
                 return true;
             }
@@ -271,8 +271,7 @@ impl Regions {
             if let Some(same) = gone.next_if(|e| e.same(&m)) {
                 *place = *same;
             } else {
-                let base = if (m.device, m.inode) == (object.0, object.1) { object.2 } else { m.start };
-                *place = scan.begin(&m, base, memory);
+                *place = scan.begin(&m, first_pages.nearest(&m).unwrap_or(m.start), memory);
             }
             count += 1;
             true
@@ -391,10 +390,12 @@ struct Scan<'a> {
     keep: &'a Lock<Chain>,
     /// Path of the file in which answers about objects are kept.
     answers: Option<CStr<'a>>,
+    apart: &'a mut HeadersApart,
 }
 
 impl Scan<'_> {
-    fn begin(&mut self, m: &Mapping<'_>, base: u64, memory: Option<&sys::Fd>) -> Entry {
+    fn begin(&mut self, m: &Mapping<'_>, first_page: u64, memory: Option<&sys::Fd>) -> Entry {
+        let mut base = first_page;
         self.changed = true;
         *self.next_id += 1;
         let id = *self.next_id;
@@ -418,8 +419,18 @@ impl Scan<'_> {
         if let Some(memory) = memory
             && (m.inode != 0 || path == b"[vdso]")
         {
-            let memory = MemoryFile(memory);
-            let memory = Ahead::<_, HEAD_BYTES>::new(&memory, base);
+            let mapped = MemoryFile(memory);
+            let mut head = Ahead::<_, HEAD_BYTES>::new(&mapped, base);
+            let is_of =
+                |image: Image| image.has_mapping(&head, m.start, m.offset) && image.are_headers_loaded(&head);
+            if m.inode != 0
+                && !Image::at_base(&head, base).is_some_and(is_of)
+                && let Some(apart) = self.apart.page_for(m, memory)
+            {
+                base = apart;
+                head = Ahead::new(&mapped, base);
+            }
+            let memory = head;
             let image = Image::at_base(&memory, base);
             if flags & region_flag::OURS == 0 && m.inode != 0 {
                 system_calls::search_new(&memory, image.as_ref(), (m.start, m.inode), path, self.answers);
