@@ -484,6 +484,10 @@ impl Reading<'_, '_> {
             let place = RawFrame::Kernel(self.objects.kernel(), CodeAddr::Pc(pc));
             return self.raw.node(above, place);
         }
+        if system && pc == 0 {
+            // Nobody knows where the system call was.
+            return self.raw.node(above, if self.wall { RawFrame::Waiting } else { RawFrame::System });
+        }
         let place = RawFrame::from_address(self.objects.place(pc, time, CodeAddr::Pc));
         // Why a thread did not run stands in front of its callers, and is the leaf of its stack.
         let (above, blocked) = match self.raw.nodes.get(above as usize) {

@@ -67,6 +67,8 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &Options) -> Prof
     for (node, (parent, place)) in raw.nodes.iter().enumerate() {
         let mut at = if *parent == ROOT { None } else { above.get(*parent as usize).copied().flatten() };
         match *place {
+            // What the sampler does in the kernel is its own work, and one row.
+            RawFrame::System if is_in_sampler(&raw.nodes, symbols, *parent) => {}
             RawFrame::System => {
                 let frame = b.kernel_frame(&kernel.call_name(*parent));
                 at = Some(b.stack(at, frame));
@@ -220,6 +222,14 @@ struct Places<'a> {
     objects: FxHashMap<pct_symbols::ObjectId, ObjectId>,
     known: FxHashMap<RawFrame, Box<[crate::model::FrameId]>>,
     options: &'a Options,
+}
+
+/// Whether a place is in pct's library.
+fn is_in_sampler(nodes: &[(NodeIndex, RawFrame)], symbols: &Symbolizer, node: NodeIndex) -> bool {
+    match nodes.get(node as usize) {
+        Some((_, RawFrame::Code(object, _))) => is_sampler(&symbols.object(*object).path),
+        _ => false,
+    }
 }
 
 impl Places<'_> {

@@ -27,15 +27,17 @@ const SHARE: u64 = 200;
 /// The same for the first rounds after a start that sees no births.
 const EARLY_SHARE: u64 = 10;
 
-/// A round if one is due. Called from ticks: cheap when it is not.
+/// A round if one is due; whether there was reason for one. Called from ticks: cheap when there is not.
 #[inline]
-pub fn maybe(session: &Session, now_ns: u64) {
+pub fn maybe(session: &Session, now_ns: u64) -> bool {
     let due = session.due.load(Ordering::Relaxed);
     // What changed is looked at soon, but a program that makes threads without end must not feel it.
     let soon = due.saturating_sub(ROUND_NS - SOON_NS);
-    if now_ns >= due || now_ns >= soon && session.stale.load(Ordering::Relaxed) {
+    let is_due = now_ns >= due || now_ns >= soon && session.stale.load(Ordering::Relaxed);
+    if is_due {
         round(session, now_ns);
     }
+    is_due
 }
 
 #[cold]

@@ -13,8 +13,8 @@ use crate::process::session::{self, House, Session};
 use crate::process::{previous, tasks};
 use crate::record::log::Log;
 use crate::record::rings::Ring;
-use crate::signal::clock::by_timer::{SYSTEM_NS_UNKNOWN, go_by_timer};
-use crate::signal::clock::{self, bounded, itimer, perf, period, thread_timer};
+use crate::signal::clock::by_timer::go_by_timer;
+use crate::signal::clock::{self, bounded, itimer, perf, period, thread_timer, tick};
 use crate::signal::put_off::record_put_off;
 use crate::signal::stores_may_fault::StoresMayFault;
 use crate::signal::{masks, numbers};
@@ -57,10 +57,7 @@ pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<
     let from = previous::accounted_until(tid).unwrap_or(cpu);
     ring.armed_cpu_ns.store(from, Ordering::Relaxed);
     ring.visited_cpu_ns.store(cpu, Ordering::Relaxed);
-    if session.clock() == Clock::Thread {
-        // Its ticks say only what expired since the timer was set.
-        owe(session, ring, cpu.saturating_sub(from));
-    }
+    owe(session, ring, cpu.saturating_sub(from));
     ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
     masks::believe(ring, previous::believed_before(tid));
     let mut mask = None;
@@ -91,7 +88,8 @@ pub(crate) fn unaccounted(ring: &Ring, cpu: u64) -> u64 {
     used.saturating_sub(ring.accounted_ns.load(Ordering::Relaxed))
 }
 
-/// Entire periods of `ns` go to the thread's next sample: where they were used is not known.
+/// Entire periods of `ns` go to the thread's next sample: where they were used is not known. (The files were changed in
+/// the thread's own handler, perhaps. A tick that comes meanwhile is that of the last session's timer, which is gone.)
 fn owe(session: &Session, ring: &Ring, ns: u64) {
     let period = session.settings.period_ns.load(Ordering::Relaxed);
     let periods = ns.checked_div(period).unwrap_or(0);
@@ -109,12 +107,10 @@ type Own = Option<Option<SignalSet>>;
 
 /// Arms a thread with the clock of the process.
 fn arm_clock(session: &Session, ring: &Ring, own: Own, strict: bool) -> sys::Result<()> {
-    let settings = &session.settings;
     let clock = session.clock();
-    let period = settings.period_ns.load(Ordering::Relaxed);
-    let by_timer = |clock: Clock, interval: u64| {
+    let by_timer = |clock: Clock| {
         ring.clock.store(clock as u32, Ordering::Relaxed);
-        clock::arm_timer(session, ring, clock::first_at_tick(interval), interval)
+        clock::arm_timer(session, ring)
     };
     let first = if strict { clock::first_of_process } else { clock::first_of_thread };
     match clock {
@@ -129,19 +125,19 @@ fn arm_clock(session: &Session, ring: &Ring, own: Own, strict: bool) -> sys::Res
                 Ok(()) => {
                     // The tick beside it accounts system time and calls the housekeeper: without it we know less, but
                     // we can sample.
-                    let _ = clock::arm_timer(session, ring, thread_timer::TICK_NS, thread_timer::TICK_NS);
+                    let _ = clock::arm_timer(session, ring);
                     Ok(())
                 }
                 Err(e) if strict => Err(e),
                 // Perhaps too many pages locked, or no descriptor free: this thread alone goes by its timer.
-                Err(_) => by_timer(Clock::Thread, period),
+                Err(_) => by_timer(Clock::Thread),
             }
         }
-        Clock::Thread => by_timer(Clock::Thread, period),
+        Clock::Thread => by_timer(Clock::Thread),
         // The process's timer samples; each thread's tick calls the housekeeper.
         _ => {
             ring.clock.store(clock as u32, Ordering::Relaxed);
-            let _ = clock::arm_timer(session, ring, thread_timer::TICK_NS, thread_timer::TICK_NS);
+            let _ = clock::arm_timer(session, ring);
             Ok(())
         }
     }
@@ -227,7 +223,7 @@ fn inherit(session: &Session) {
     if session.inherited.make(session.settings.period_ns.load(Ordering::Relaxed), with_kernel).is_err()
         && arm_event(session, ring, Some(None), clock::first_of_thread).is_err()
     {
-        go_by_timer(session, ring, session.settings.period_ns.load(Ordering::Relaxed));
+        go_by_timer(session, ring);
     }
     note_inherited(session);
 }
@@ -258,7 +254,7 @@ pub(crate) fn settle_accounts(session: &Session) {
         return;
     }
     let used = |ring: &Ring| sys::clock_ns(sys::thread_cpu_clock(ring.tid.load(Ordering::Relaxed)));
-    let missing = session.inherited.missing_ns();
+    let missing = session.inherited.missing_ns().max(0) as u64;
     let of_all: u64 = session.rings.living().map(|ring| unaccounted(ring, used(ring))).sum();
     for ring in session.rings.living() {
         let cpu = used(ring);
@@ -302,7 +298,7 @@ pub fn settle_periods(session: &Session) {
             && ring.clock.load(Ordering::Relaxed) == clock as u32
             && ring.perf_page.load(Ordering::Relaxed) != 0;
         if were_bounded {
-            bounded::let_timer_go_on(session, ring);
+            bounded::let_timer_go_on(ring);
         }
         if !by_event || !were_bounded && ring.rearm.load(Ordering::Relaxed) != clock::PERIOD_WRONG {
             continue;
@@ -362,17 +358,11 @@ pub fn change_clocks(session: &Session, between: impl FnOnce()) {
         ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
         ring.first_at_ns.store(0, Ordering::Relaxed);
         let _ = arm_clock(session, ring, None, false);
-        if ring.clock.load(Ordering::Relaxed) != Clock::Thread as u32 {
-            continue;
-        }
-        let cpu = sys::clock_ns(sys::thread_cpu_clock(ring.tid.load(Ordering::Relaxed)));
-        if was == Clock::Thread as u32 {
-            // The old timer looked at the last tick: on a crowded processor that may be long ago.
-            owe(session, ring, unaccounted(ring, cpu));
-        } else {
+        if was != Clock::Thread as u32 && ring.clock.load(Ordering::Relaxed) == Clock::Thread as u32 {
+            let cpu = sys::clock_ns(sys::thread_cpu_clock(ring.tid.load(Ordering::Relaxed)));
             let used = cpu.saturating_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
             ring.accounted_ns.store(used, Ordering::Relaxed);
-            ring.system_ns.store(SYSTEM_NS_UNKNOWN, Ordering::Relaxed);
+            tick::forget(ring);
         }
     }
 }

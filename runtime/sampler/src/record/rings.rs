@@ -63,16 +63,28 @@ pub struct Ring {
     /// CPU ns of the thread when it was armed.
     pub(crate) armed_cpu_ns: AtomicU64,
     /// CPU ns of the thread at which its first sample is due, and the period that its clock runs with until
-    /// then; 0: not known. (Of a bounded timer that samples: at which it expires next.)
+    /// then; 0: not known.
     pub(crate) first_at_ns: AtomicU64,
     pub(crate) first_ns: AtomicU64,
     /// Expiries that were taken for later ones than the first.
     pub(crate) passed_over: AtomicU32,
-    /// System CPU ns that samples stand for (tick-bound clocks).
-    pub(crate) system_ns: AtomicU64,
-    /// CPU ns at the last tick, and how many of them the kernel counts as system time (clocks that see user mode only).
+    /// At the last tick: CPU ns, how many of them the kernel counts as system time, how often the thread has given its
+    /// processor up to wait and lost it, its page faults, and CLOCK_MONOTONIC. And what ticks stand for
+    /// ([`crate::signal::clock::tick`]).
     pub(crate) ticked_cpu_ns: AtomicU64,
     pub(crate) ticked_system_ns: AtomicU64,
+    pub(crate) ticked_waits: AtomicU64,
+    pub(crate) ticked_switches: AtomicU64,
+    pub(crate) ticked_faults: AtomicU64,
+    pub(crate) ticked_at_ns: AtomicU64,
+    /// CPU ns at which the sampler has done long work of its own in the thread last.
+    pub(crate) worked_until_ns: AtomicU64,
+    /// Ticks that were booked, the mean of what one stands for, what the next one does (0: not known yet), and what
+    /// the last one left over.
+    pub(crate) ticks: AtomicU64,
+    pub(crate) usual_tick_ns: AtomicI64,
+    pub(crate) next_tick_ns: AtomicI64,
+    pub(crate) left_ns: AtomicI64,
     /// What keeps the thread's perf event, and how far its records were read ([`crate::signal::clock::perf`]).
     pub(crate) perf_page: AtomicU64,
     pub(crate) news_read: AtomicU64,
@@ -279,9 +291,14 @@ impl Ring {
             &self.armed_cpu_ns,
             &self.first_at_ns,
             &self.first_ns,
-            &self.system_ns,
             &self.ticked_cpu_ns,
             &self.ticked_system_ns,
+            &self.ticked_waits,
+            &self.ticked_switches,
+            &self.ticked_faults,
+            &self.ticked_at_ns,
+            &self.worked_until_ns,
+            &self.ticks,
             &self.period_ns,
             &self.share,
             &self.dice,
@@ -304,7 +321,9 @@ impl Ring {
         ] {
             half.store(0, Ordering::Relaxed);
         }
-        self.owed.store(0, Ordering::Relaxed);
+        for word in [&self.owed, &self.usual_tick_ns, &self.next_tick_ns, &self.left_ns] {
+            word.store(0, Ordering::Relaxed);
+        }
         self.name.iter().for_each(|n| n.store(0, Ordering::Relaxed));
         self.stack.forget();
         self.timer.store(0, Ordering::Relaxed);

@@ -128,7 +128,7 @@ pub(super) fn set_period(session: &Session, ring: &Ring, regs: Regs) -> u64 {
         Ok(()) => ring.share.store(period::share(drawn, nominal), Ordering::Relaxed),
         // Refused (no descriptor free, say): the old event goes on. But one that was only to expire once, at
         // a random point of the period, must not go on so: each expiry would count as an entire period.
-        Err(_) if wrong_period => go_by_timer(session, ring, nominal),
+        Err(_) if wrong_period => go_by_timer(session, ring),
         Err(_) => {}
     });
     weight

@@ -20,9 +20,10 @@ use crate::process::session::{self, Session};
 use crate::process::{births, housekeeper, watch};
 use crate::record::rings::Ring;
 use crate::record::time;
-use crate::signal::clock::{self, bounded, inherited, period};
+use crate::signal::clock::{self, bounded, inherited, period, tick};
 use crate::signal::expiry::{goes_on_by_first, set_period};
 use crate::signal::sample::{sample, sample_apart};
+use crate::signal::system_time::{Due, MetAt};
 use crate::signal::{bus, host, kernel, masks, system_time};
 use crate::sys;
 use crate::sys::arch::{self, POLL_HUP, Regs, SI_TIMER, SigInfo, TRAP_PERF};
@@ -197,53 +198,45 @@ fn on_tick_timer(signal: i32, info: SigInfo, regs: Regs) -> bool {
     true
 }
 
-/// The process's timer: whose time it was is not known by the signal, which comes to whoever runs.
-/// ITIMER_PROF is weighted by the time that the thread used since its last sample; the others have no such
+/// The process's timer: whose time it was is not known by the signal, which comes to whoever runs. ITIMER_PROF expires
+/// at each tick that meets a thread, and is booked like a tick of the thread's own timer; the others have no such
 /// measure.
 #[inline(never)]
 fn on_process_timer(session: &Session, regs: Regs) {
     let Some(ring) = session.rings.own(session.may_call()) else { return without_ring(session) };
     let clock = session.clock();
-    let mut weight = 1;
-    if clock == Clock::Itimer && session.may_call() {
-        let period = session.settings.period_ns.load(Ordering::Relaxed);
-        let accounted = ring.accounted_ns.load(Ordering::Relaxed);
-        let cpu =
-            sys::clock_ns(sys::CLOCK_THREAD_CPU).saturating_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
-        weight = (cpu.saturating_sub(accounted) + period / 2).checked_div(period).unwrap_or(1);
-        if accounted == 0 {
-            // The expiry comes to whoever runs. A thread that ends within half a period would never have a sample, so
-            // its first expiry counts; a longer one's next sample stands for so much less.
-            weight = weight.max(1);
+    if clock == Clock::Itimer {
+        if let Some(due) = system_time::at_process_tick(session, ring, regs) {
+            sample_at(session, ring, regs, due);
         }
-        if weight == 0 {
-            // The time was another thread's, and comes with that one's next sample.
-            return;
-        }
-        ring.accounted_ns.store(accounted + weight * period, Ordering::Relaxed);
+        return;
     }
-    sample_apart(
-        session,
-        ring,
-        regs,
-        weight,
-        clock != Clock::ItimerVirtual && arch::after_system_call(regs, session.may_call()),
-    );
+    let system = clock != Clock::ItimerVirtual && arch::after_system_call(regs, session.may_call());
+    sample_apart(session, ring, regs, 1, system);
 }
 
 /// A tick of the thread's CPU timer.
 #[inline(never)]
 fn on_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64) {
     masks::follow(session, ring, regs);
-    let mut expiries = expiries;
     if bounded::are_clocks_bounded() {
         cold_path();
-        expiries = bounded::start_timer_again(session, ring, expiries);
+        bounded::start_timer_again(session, ring);
     }
     if let Some(due) = system_time::at_tick(session, ring, regs, expiries) {
-        sample_apart(session, ring, regs, due.weight, due.system);
+        sample_at(session, ring, regs, due);
     }
-    if session.may_call() {
-        housekeeper::maybe(session, time::monotonic_ns());
+    if session.may_call() && housekeeper::maybe(session, time::monotonic_ns()) {
+        tick::own_work_ends(ring);
     }
+}
+
+/// Writes the sample of a tick. `regs`: where it met the thread.
+fn sample_at(session: &Session, ring: &Ring, regs: Regs, due: Due) {
+    let place = match due.place {
+        MetAt::Here => regs,
+        MetAt::Sampler => Regs { pc: entry() as u64, context: 0 },
+        MetAt::Unknown => Regs::default(),
+    };
+    sample_apart(session, ring, place, due.weight, due.system);
 }

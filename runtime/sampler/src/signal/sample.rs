@@ -11,6 +11,7 @@ use crate::process::session::Session;
 use crate::process::{bookkeeping, file, housekeeper, rotation};
 use crate::record::rings::{NotEntered, Ring};
 use crate::record::time;
+use crate::signal::clock::tick;
 use crate::signal::put_off::record_put_off;
 use crate::sys::arch::Regs;
 use pct_format::layout::header as at;
@@ -28,10 +29,9 @@ pub(super) fn sample_apart(session: &Session, ring: &Ring, regs: Regs, weight: u
 /// Writes one sample.
 #[inline(always)]
 pub(super) fn sample(session: &Session, ring: &Ring, regs: Regs, weight: u64, system: bool) {
-    if !session.log.is_open() && !file::open_in_handler(session) {
+    if !session.log.is_open() {
         cold_path();
-        // Another thread is making the file: the weight goes to this one's next sample.
-        ring.put_off(regs.pc, weight);
+        first_in_file(session, ring, regs, weight, system);
         return;
     }
     let counts = session.counts();
@@ -63,6 +63,19 @@ pub(super) fn sample(session: &Session, ring: &Ring, regs: Regs, weight: u64, sy
         record_sample(session, ring, (time::now(), regs.pc, weight, system), 0);
     }
     ring.exit();
+}
+
+/// The sample for which a file is made.
+#[cold]
+#[inline(never)]
+fn first_in_file(session: &Session, ring: &Ring, regs: Regs, weight: u64, system: bool) {
+    if file::open_in_handler(session) {
+        sample_apart(session, ring, regs, weight, system);
+        tick::own_work_ends(ring);
+    } else {
+        // Another thread is making the file: the weight goes to this one's next sample.
+        ring.put_off(regs.pc, weight);
+    }
 }
 
 /// Periods that a sample stands for beside its own: what expired so shortly before was spent about here.

@@ -7,17 +7,19 @@ use core::sync::atomic::Ordering;
 use crate::process::session::Session;
 use crate::process::threads;
 use crate::record::rings::Ring;
-use crate::signal::clock::by_timer::{SYSTEM_NS_UNKNOWN, go_by_timer};
+use crate::signal::clock::by_timer::go_by_timer;
+use crate::signal::clock::tick::{self, EACH_TICK_NS, Tick};
 use crate::signal::clock::{itimer, perf};
 use crate::signal::expiry::{arm_again, revive_event};
 use crate::signal::moves;
-use crate::sys;
 use crate::sys::arch::{self, Regs};
 use pct_format::Clock;
 
-/// System time is written down at the next tick that falls into the kernel, but not put off further than this
-/// many periods.
-const PUT_OFF_PERIODS: u64 = 32;
+/// System time of which no tick tells where it was used: so much waits for such a tick. More is written down without a
+/// caller.
+const PUT_OFF_TICKS: u64 = 32;
+/// The same in periods.
+const PUT_OFF_PERIODS: u64 = 4;
 
 /// A clock that counts time in the kernel may be so many periods behind the thread's own: expiries wait for
 /// the return to user mode.
@@ -30,31 +32,52 @@ pub(crate) struct Due {
     pub(crate) weight: u64,
     /// Whether the time was spent in the kernel.
     pub(crate) system: bool,
+    /// Where it was spent.
+    pub(crate) place: MetAt,
+}
+
+/// Where the time was spent that a tick stands for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum MetAt {
+    /// Where the tick met the thread.
+    Here,
+    /// In the sampler's own work.
+    Sampler,
+    /// Nobody knows.
+    Unknown,
+}
+
+impl Due {
+    fn here(weight: u64, system: bool) -> Option<Due> {
+        (weight > 0).then_some(Due { weight, system, place: MetAt::Here })
+    }
+
+    fn met(tick: Tick, weight: u64, after_call: bool) -> Option<Due> {
+        if tick.met_sampler {
+            return (weight > 0).then_some(Due { weight, system: true, place: MetAt::Sampler });
+        }
+        Due::here(weight, tick.is_in_kernel(after_call))
+    }
 }
 
 /// A tick of the thread's CPU timer: what it shows to be due.
 pub(crate) fn at_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64) -> Option<Due> {
-    if !session.may_call() {
-        // Under a filter on system calls the time cannot be read: a tick-bound clock still samples.
-        return (ring.clock.load(Ordering::Relaxed) == Clock::Thread as u32)
-            .then(|| Due { weight: expiries, system: arch::after_system_call(regs, false) });
-    }
     let period = session.settings.period_ns.load(Ordering::Relaxed);
     if ring.clock.load(Ordering::Relaxed) == Clock::Thread as u32 {
-        let (_, system_ns) = sys::rusage_ns(sys::RUSAGE_THREAD);
-        let taken = expiries * period;
-        // The kernel books entire ticks as user or system: so do we, as soon as half of this one is due.
-        let mut accounted = ring.system_ns.load(Ordering::Relaxed);
-        if accounted == SYSTEM_NS_UNKNOWN {
-            accounted = system_ns;
-            ring.system_ns.store(accounted, Ordering::Relaxed);
+        if !session.may_call() {
+            // Under a filter on system calls the time cannot be read, but the timer has expired as often as it passed
+            // its interval.
+            let used_ns = expiries.saturating_mul(EACH_TICK_NS);
+            let missing = ring.left_ns.load(Ordering::Relaxed).saturating_add(used_ns as i64);
+            let weight = tick::book(ring, period, missing, tick::in_one_call(used_ns));
+            return Due::here(weight, arch::after_system_call(regs, false));
         }
-        let system = system_ns.saturating_sub(accounted) * 2 >= taken;
-        if system {
-            ring.system_ns.store(accounted + taken, Ordering::Relaxed);
-        }
-        ring.accounted_ns.store(ring.accounted_ns.load(Ordering::Relaxed) + taken, Ordering::Relaxed);
-        return Some(Due { weight: expiries, system });
+        let tick = Tick::since_last(ring);
+        let weight = tick::book(ring, period, tick::missing_ns(ring), tick.count);
+        return Due::met(tick, weight, arch::after_system_call(regs, true));
+    }
+    if !session.may_call() {
+        return None;
     }
     let finds_itself = || samples_itself(session, ring);
     if ring.clock.load(Ordering::Relaxed) == Clock::Sigtrap as u32
@@ -66,7 +89,7 @@ pub(crate) fn at_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64)
             threads::event_for_each(session);
         }
     } else if ring.clock.load(Ordering::Relaxed) == Clock::Perf as u32 && !finds_itself() {
-        arm_again(session, ring, || go_by_timer(session, ring, period));
+        arm_again(session, ring, || go_by_timer(session, ring));
     } else if itimer::which(session.clock()).is_none() {
         return system_time(session, ring, regs, period);
     }
@@ -79,32 +102,17 @@ fn samples_itself(session: &Session, ring: &Ring) -> bool {
     session.rings.own(true).is_none_or(|own| core::ptr::eq(own, ring))
 }
 
-/// What the thread used from one tick to the next.
-#[derive(Clone, Copy, Debug)]
-struct Tick {
-    /// All of it, ns.
-    cpu_ns: u64,
-    /// What the kernel counted as system time, ns.
-    system_ns: u64,
-}
-
-impl Tick {
-    /// Since the last call for this thread.
-    fn since_last(ring: &Ring) -> Tick {
-        let (user, system) = sys::rusage_ns(sys::RUSAGE_THREAD);
-        let cpu = user + system;
-        let before = ring.ticked_cpu_ns.load(Ordering::Relaxed);
-        let system_before = ring.ticked_system_ns.load(Ordering::Relaxed);
-        ring.ticked_cpu_ns.store(cpu, Ordering::Relaxed);
-        ring.ticked_system_ns.store(system, Ordering::Relaxed);
-        Tick { cpu_ns: cpu.saturating_sub(before), system_ns: system.saturating_sub(system_before) }
+/// An expiry of the process's CPU timer, which comes to the thread that runs: what it shows to be due.
+pub(super) fn at_process_tick(session: &Session, ring: &Ring, regs: Regs) -> Option<Due> {
+    let period = session.settings.period_ns.load(Ordering::Relaxed);
+    let after_call = arch::after_system_call(regs, session.may_call());
+    if !session.may_call() {
+        let missing = ring.left_ns.load(Ordering::Relaxed).saturating_add(tick::length_ns().get() as i64);
+        return Due::here(tick::book(ring, period, missing, 1), after_call);
     }
-
-    /// The kernel books a tick whole, by the mode that it interrupted. Kernels that book to the nanosecond
-    /// say in which mode most of the time was.
-    fn fell_into_the_kernel(self) -> bool {
-        self.system_ns * 2 > self.cpu_ns
-    }
+    let tick = Tick::since_last(ring);
+    let weight = tick::book(ring, period, tick::missing_ns(ring), tick.count);
+    Due::met(tick, weight, after_call)
 }
 
 /// What the thread's clock shows beyond the samples of user mode was time in the kernel.
@@ -113,38 +121,44 @@ impl Tick {
 /// chance. What it misses is system time only as far as the process misses it too.
 fn system_time(session: &Session, ring: &Ring, regs: Regs, period: u64) -> Option<Due> {
     let tick = Tick::since_last(ring);
-    let cpu = sys::clock_ns(sys::CLOCK_THREAD_CPU).saturating_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
-    let accounted = ring.accounted_ns.load(Ordering::Relaxed);
-    let mut missing = cpu.saturating_sub(accounted);
+    let mut missing = tick::missing_ns(ring);
+    let after_call = arch::after_system_call(regs, session.may_call());
+    let in_kernel = tick.is_in_kernel(after_call);
     // Where the clock counts time in the kernel too, only what its records do not show is missing.
     let sees_kernel = perf::sees_kernel(ring) || session.inherited.sees_kernel();
-    let slack = if sees_kernel { KERNEL_SLACK_PERIODS * period } else { 0 };
-    if missing < period + slack {
-        return None;
+    if sees_kernel {
+        missing -= (KERNEL_SLACK_PERIODS * period) as i64;
     }
-    missing -= slack;
-    revive_event(session, ring, missing);
-    let inherited = session.inherited.is_on();
-    if inherited {
-        missing = missing.min(session.inherited.missing_ns());
-        if missing < period {
-            return None;
-        }
-    }
-    if !arch::after_system_call(regs, session.may_call()) {
-        if session.clock() == Clock::Sigtrap {
+    if missing >= period as i64 {
+        revive_event(session, ring, missing as u64);
+        if !after_call && session.clock() == Clock::Sigtrap {
             moves::look_for_tracer(session);
         }
-        // The right place to book it is where a tick fell into the kernel, by a page fault too: in a thread
-        // that does both, the tick often falls into its own code.
-        if !tick.fell_into_the_kernel() && missing < PUT_OFF_PERIODS * period {
-            return None;
+    }
+    let inherited = session.inherited.is_on();
+    let of_both = if inherited { missing.min(session.inherited.missing_ns()) } else { missing };
+    let due = match (in_kernel, sees_kernel) {
+        (true, false) => Due::met(tick, tick::book(ring, period, missing, tick.count), after_call),
+        (true, true) => left_over(ring, period, of_both, 0).map(|due| Due { place: MetAt::Here, ..due }),
+        (false, _) => {
+            let most = (PUT_OFF_TICKS * tick::length_ns().get()).max(PUT_OFF_PERIODS * period);
+            left_over(ring, period, of_both, most)
         }
-    }
-    let periods = missing.checked_div(period).unwrap_or(0);
-    ring.accounted_ns.store(accounted + periods * period, Ordering::Relaxed);
+    };
     if inherited {
-        session.inherited.account(periods * period);
+        session.inherited.account(due.map_or(0, |due| due.weight * period));
+        // Many threads make good at once what the process misses.
+        tick::decide_next(ring, session.inherited.missing_ns() / tick::MADE_GOOD_OVER / 2);
     }
-    Some(Due { weight: periods, system: true })
+    due
+}
+
+/// What is missing beyond `most_ns`. If no tick seems to meet system time, the program is in step with the kernel's
+/// ticks, perhaps.
+fn left_over(ring: &Ring, period: u64, missing_ns: i64, most_ns: u64) -> Option<Due> {
+    let beyond = (missing_ns - most_ns as i64).max(0).unsigned_abs();
+    let weight = beyond.checked_div(period).filter(|&periods| periods > 0)?;
+    tick::account(ring, weight * period);
+    tick::leave_out(ring, weight * period);
+    Some(Due { weight, system: true, place: MetAt::Unknown })
 }

@@ -67,27 +67,42 @@ pub const RUSAGE_CHILDREN: i32 = -1;
 /// Of the calling thread.
 pub const RUSAGE_THREAD: i32 = 1;
 
-/// User and system CPU ns.
+/// What the kernel counts of a thread, or of all of a process, also of those that have ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// CPU time in user mode, ns.
+    pub user_ns: u64,
+    /// CPU time in the kernel, ns.
+    pub system_ns: u64,
+    /// How often the processor was given up to wait.
+    pub waits: u64,
+    /// How often it was given to another thread although there was work left.
+    pub switches: u64,
+    /// Page faults, those that read from a disk or not.
+    pub faults: u64,
+}
+
+/// What the kernel counts; zeros if it refuses.
 #[must_use]
-pub fn rusage_ns(who: i32) -> (u64, u64) {
+pub fn usage(who: i32) -> Usage {
     let mut usage = [0u64; 18];
     // SAFETY: `usage` has the 144 bytes of struct rusage.
     let r = unsafe { call(nr::GETRUSAGE, [who as isize as usize, usage.as_mut_ptr() as usize, 0, 0, 0, 0]) };
     if r < 0 {
-        return (0, 0);
+        return Usage::default();
     }
-    let ns = |i: usize| usage[i] * 1_000_000_000 + usage[i + 1] * 1000;
-    (ns(0), ns(2))
+    // Of the 14 counts behind the times the 5th and 6th are page faults.
+    let [user_s, user_us, system_s, system_us, _, _, _, _, minor, major, .., waits, switches] = usage;
+    let ns = |s: u64, us: u64| s * 1_000_000_000 + us * 1000;
+    let (user_ns, system_ns) = (ns(user_s, user_us), ns(system_s, system_us));
+    Usage { user_ns, system_ns, waits, switches, faults: minor.wrapping_add(major) }
 }
 
-/// How often threads of this process, also those that have ended, gave up their CPU to wait.
+/// User and system CPU ns.
 #[must_use]
-pub fn waits() -> u64 {
-    let mut usage = [0u64; 18];
-    // SAFETY: `usage` has the 144 bytes of struct rusage.
-    unsafe { call(nr::GETRUSAGE, [RUSAGE_SELF as usize, usage.as_mut_ptr() as usize, 0, 0, 0, 0]) };
-    // ru_nvcsw
-    usage[16]
+pub fn rusage_ns(who: i32) -> (u64, u64) {
+    let usage = usage(who);
+    (usage.user_ns, usage.system_ns)
 }
 
 /// Soft limit of a resource; `u64::MAX` = none.

@@ -1,6 +1,6 @@
 //! What pct reports is what the program did: shares against the victim's own clock, within a sampler's noise.
 
-use pct_kit::noise::{Rare, Ratio, Shares, draw_on};
+use pct_kit::noise::{Evidence, Rare, Ratio, Shares, draw_on};
 use pct_tests::pct::{Row, Run, run, samples, samples_in, seconds_in, seconds_in_kernel, whole_report};
 use pct_tests::victims::{truth, values, victim};
 
@@ -135,7 +135,54 @@ fn system_time_is_accounted_on_every_clock() {
     }
 }
 
-/// Processes of a fifth of a period: at the start of each it is decided whether it is sampled at all, and
+/// Ticks of the kernel in a second, on most machines.
+const TICKS: f64 = 250.0;
+
+/// Functions that are in the kernel half of the time or more, in bursts of work between sleeps. Each does the same, but
+/// one is always the last before a sleep. The time of each is its own and that of its system calls.
+fn functions_of_bursts(options: &[&str], threads: &str) {
+    let victim = victim("bursts.c");
+    draw_on(|times| {
+        // Microseconds of work and of sleep, and percent of system time. (None in step with ticks of 1, 4 or 10 ms.)
+        let runs = [["1000", "300", "80"], ["310", "470", "50"]].map(|[burst, asleep, in_kernel]| {
+            let seconds = longer(3.0, times);
+            let command = [victim.to_str().unwrap(), &seconds, burst, asleep, in_kernel, "4", threads];
+            let r = run(options, &command);
+            let truth = truth(&r.unharmed());
+            let below = |name: &str| -> f64 {
+                let rows = r.report(&["--by", "function", "--focus", &format!("^{name}$")]);
+                rows.iter().map(|row| row.cpu_seconds).sum()
+            };
+            let seen: Vec<f64> = truth.iter().map(|t| below(&t.0)).collect();
+            let truth: Vec<f64> = truth.iter().map(|t| t.1).collect();
+            let samples = TICKS * truth.iter().sum::<f64>();
+            Shares { truth, seen, samples, beside: 0.02 }
+        });
+        runs.into_iter()
+            .reduce(|mut all, one| {
+                all.add(one);
+                all
+            })
+            .expect("two")
+    });
+}
+
+#[test]
+fn functions_of_bursts_have_their_shares() {
+    functions_of_bursts(&[], "1");
+}
+
+#[test]
+fn functions_of_bursts_have_their_shares_by_ticks_alone() {
+    functions_of_bursts(&["--clock", "thread"], "2");
+}
+
+#[test]
+fn functions_of_bursts_have_their_shares_by_the_process_timer() {
+    functions_of_bursts(&["--clock", "itimer"], "1");
+}
+
+/// Processes of a quarter of a period: at the start of each it is decided whether it is sampled at all, and
 /// where. They do the same work in each quarter. (Their own clock is no truth: it has the time in which the
 /// first sample makes a file.)
 #[test]
@@ -143,7 +190,7 @@ fn functions_of_short_processes_have_their_shares() {
     let victim = victim("quarters.c");
     draw_on(|times| {
         let processes = (1500 * times).to_string();
-        let r = run(&["--stack", "none"], &[victim.to_str().unwrap(), &processes, "1"]);
+        let r = run(&["--stack", "none"], &[victim.to_str().unwrap(), &processes, "1.5"]);
         r.unharmed();
         let rows = r.report(&["--by", "function"]);
         // Not the first: no clock expires in the first 0.05 ms.

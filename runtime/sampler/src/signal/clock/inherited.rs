@@ -172,12 +172,12 @@ impl Inherited {
         self.accounted_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// CPU ns of the process that no sample stands for.
+    /// CPU ns of the process that no sample stands for; less than zero if samples stand for more.
     #[must_use]
-    pub fn missing_ns(&self) -> u64 {
+    pub fn missing_ns(&self) -> i64 {
         let used =
             sys::clock_ns(sys::CLOCK_PROCESS_CPU).saturating_sub(self.began_cpu_ns.load(Ordering::Relaxed));
-        used.saturating_sub(self.accounted_ns.load(Ordering::Relaxed))
+        used as i64 - self.accounted_ns.load(Ordering::Relaxed) as i64
     }
 
     /// A thread ended.
@@ -198,7 +198,7 @@ impl Inherited {
     /// How often threads waited for each second of CPU time since the last look. `None`: that was too little time;
     /// the next look takes it in.
     pub fn waits_a_second(&self) -> Option<u64> {
-        let (cpu, waits) = (sys::clock_ns(sys::CLOCK_PROCESS_CPU), sys::waits());
+        let (cpu, waits) = (sys::clock_ns(sys::CLOCK_PROCESS_CPU), sys::usage(sys::RUSAGE_SELF).waits);
         let used = cpu.saturating_sub(self.looked_cpu_ns.load(Ordering::Relaxed));
         if used < WAITS_JUDGED_NS
             && self.looked_cpu_ns.load(Ordering::Relaxed) >= self.began_cpu_ns.load(Ordering::Relaxed)

@@ -4,6 +4,7 @@
 //! program. So they are stopped before every exec that passes through us, and this clock is never chosen by
 //! itself.
 
+use crate::signal::clock::tick::EACH_TICK_NS;
 use crate::sys;
 use pct_format::Clock;
 
@@ -18,12 +19,16 @@ pub const fn which(clock: Clock) -> Option<(i32, i32)> {
     }
 }
 
-/// Starts it, first expiry at a random point of the period.
+/// Starts it: ITIMER_PROF to expire at each tick of the kernel that meets a thread, the others once a period, first at
+/// a random point of one.
 ///
 /// # Errors
 /// The kernel's.
 pub fn arm(clock: Clock, period_ns: u64) -> sys::Result<()> {
     let Some((which, _)) = which(clock) else { return Err(sys::Errno::EINVAL) };
+    if clock == Clock::Itimer {
+        return sys::setitimer(which, EACH_TICK_NS / 1000, EACH_TICK_NS / 1000);
+    }
     let period_us = (period_ns / 1000).max(1);
     sys::setitimer(which, 1 + sys::random(period_us), period_us)
 }

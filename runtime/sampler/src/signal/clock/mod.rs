@@ -19,11 +19,13 @@ pub mod kernel_records;
 pub mod perf;
 pub mod period;
 pub mod thread_timer;
+pub(crate) mod tick;
 
 use core::sync::atomic::{Ordering, fence};
 
 use crate::process::session::Session;
 use crate::record::rings::Ring;
+use crate::signal::clock::tick::EACH_TICK_NS;
 use crate::signal::stores_may_fault::StoresMayFault;
 use crate::sys;
 use pct_format::Clock;
@@ -140,15 +142,6 @@ pub fn shortest_first(period: u64) -> u64 {
     SHORTEST_FIRST_NS.min(period / 2)
 }
 
-/// Time to the first expiry of a thread's CPU timer. It expires at a tick, and whenever the thread begins
-/// between two of them, each tick is to be the one with the same chance. A time from 0 up to one tick means
-/// the first tick, and so on.
-#[must_use]
-pub fn first_at_tick(period: u64) -> u64 {
-    let tick = 1_000_000_000u64.checked_div(sys::tick_hz()).unwrap_or(thread_timer::TICK_NS).max(1);
-    (sys::random(period) / tick * tick).max(1)
-}
-
 /// The clock runs with the time to its first expiry as its period until the handler sets the right one, and
 /// an expiry in the kernel has no handler: a long system call is interrupted so often. An interrupt costs 10
 /// us on a virtual machine. Measured there on reads of 64 MB: 1.2 times the CPU time with 100 us, 1.4 with 50
@@ -190,15 +183,14 @@ fn without_kernel(session: &Session, errno: sys::Errno) {
     session.log.header_set(at::KERNEL_ERRNO, errno.0 as u64);
 }
 
-/// Arms the timer of `ring`'s thread on its CPU clock.
+/// Arms the timer of `ring`'s thread on its CPU clock, to expire at each tick that meets the thread.
 ///
 /// # Errors
 /// The kernel's refusal.
-pub fn arm_timer(session: &Session, ring: &Ring, first_ns: u64, interval_ns: u64) -> sys::Result<()> {
+pub fn arm_timer(session: &Session, ring: &Ring) -> sys::Result<()> {
     while_numbers_move(session, || {
         let signal = session.settings.tick_signal.load(Ordering::Relaxed);
-        let interval_ns = bounded::interval_of(ring, first_ns, interval_ns);
-        thread_timer::arm(ring, signal, session.rings.value(ring), first_ns, interval_ns)
+        thread_timer::arm(ring, signal, session.rings.value(ring), EACH_TICK_NS, bounded::interval())
     })
 }
 
@@ -262,20 +254,5 @@ mod tests {
             let mean = drawn.iter().sum::<u64>() / 10_000;
             assert!(mean.abs_diff(period) < period / 20, "{period}: {mean}");
         }
-    }
-
-    /// A clock of ticks: whenever the process begins between two of them, each tick samples with the chance
-    /// tick / period.
-    #[test]
-    fn each_tick_is_the_first_with_the_same_chance() {
-        let tick = 1_000_000_000 / sys::tick_hz().max(1);
-        let period = 5 * tick;
-        let mut seen = [0; 5];
-        for begins in 0..50_000 {
-            let begins = begins * 7_919 % tick;
-            let due = first_at_tick(period);
-            seen[((due + begins) / tick) as usize] += 1;
-        }
-        assert!(seen.iter().all(|n| (9_500..10_500).contains(n)), "{seen:?}");
     }
 }

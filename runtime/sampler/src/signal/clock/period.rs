@@ -54,16 +54,23 @@ pub fn share(period_ns: u64, nominal_ns: u64) -> u64 {
 #[inline(always)]
 #[must_use]
 pub fn weight(ring: &Ring, share: u64) -> u64 {
+    let dice = roll(ring);
+    let owed = ring.owed.load(Ordering::Relaxed);
+    let due = (share as i64).wrapping_add(owed / PAID_BACK).max(0);
+    let weight = (due.wrapping_add(i64::from(dice))) >> 32;
+    ring.owed.store(owed.wrapping_add(share as i64).wrapping_sub(weight << 32), Ordering::Relaxed);
+    weight as u64
+}
+
+/// The thread's next random number. Its dice are not 0.
+#[inline(always)]
+pub(in crate::signal) fn roll(ring: &Ring) -> u32 {
     let mut dice = ring.dice.load(Ordering::Relaxed);
     dice ^= dice << 13;
     dice ^= dice >> 7;
     dice ^= dice << 17;
     ring.dice.store(dice, Ordering::Relaxed);
-    let owed = ring.owed.load(Ordering::Relaxed);
-    let due = (share as i64).wrapping_add(owed / PAID_BACK).max(0);
-    let weight = (due.wrapping_add((dice >> 32) as i64)) >> 32;
-    ring.owed.store(owed.wrapping_add(share as i64).wrapping_sub(weight << 32), Ordering::Relaxed);
-    weight as u64
+    (dice >> 32) as u32
 }
 
 #[cfg(test)]

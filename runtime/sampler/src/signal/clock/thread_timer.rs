@@ -11,9 +11,6 @@ use core::sync::atomic::Ordering;
 use crate::record::rings::Ring;
 use crate::sys::{self, TimerId};
 
-/// Interval of the timer that accounts system time beside a perf clock: it is tick-bound, so this is a lower bound.
-pub const TICK_NS: u64 = 4_000_000;
-
 /// Interval of a timer that is to expire once: a year of the thread's CPU time. One without an interval has no time
 /// left when it has expired, as if its thread had ended ([`left`]).
 pub const ONCE_NS: u64 = 365 * 24 * 3600 * 1_000_000_000;
@@ -94,6 +91,7 @@ mod live {
     #[test]
     fn a_thread_whose_timer_has_expired_and_is_not_started_again_yet_lives() {
         const SIGNAL: i32 = 61;
+        const LATER_NS: u64 = 4_000_000;
         std::thread::spawn(|| {
             // SAFETY: zeros are an empty slot by the type's own words.
             let ring: Ring = unsafe { core::mem::zeroed() };
@@ -107,8 +105,8 @@ mod live {
                 sys::pending() & (1 << (SIGNAL - 1)) != 0
             });
             assert!(left(&ring).is_some_and(|left| left > ONCE_NS / 2), "{:?}", left(&ring));
-            start_again(&ring, TICK_NS, ONCE_NS);
-            assert!(left(&ring).is_some_and(|left| 0 < left && left <= TICK_NS), "{:?}", left(&ring));
+            start_again(&ring, LATER_NS, ONCE_NS);
+            assert!(left(&ring).is_some_and(|left| 0 < left && left <= LATER_NS), "{:?}", left(&ring));
             disarm(&ring);
         })
         .join()
