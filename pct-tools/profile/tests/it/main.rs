@@ -6,3 +6,4 @@ mod hostile;
 mod losses;
 mod memory;
 mod naive;
+mod unknown_place;
