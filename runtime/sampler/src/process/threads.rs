@@ -254,7 +254,7 @@ pub(crate) fn settle_accounts(session: &Session) {
         return;
     }
     let used = |ring: &Ring| sys::clock_ns(sys::thread_cpu_clock(ring.tid.load(Ordering::Relaxed)));
-    let missing = session.inherited.missing_ns().max(0) as u64;
+    let missing = session.inherited.missing_ns().max(0).unsigned_abs();
     let of_all: u64 = session.rings.living().map(|ring| unaccounted(ring, used(ring))).sum();
     for ring in session.rings.living() {
         let cpu = used(ring);

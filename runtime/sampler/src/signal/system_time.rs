@@ -68,7 +68,7 @@ pub(crate) fn at_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64)
             // Under a filter on system calls the time cannot be read, but the timer has expired as often as it passed
             // its interval.
             let used_ns = expiries.saturating_mul(EACH_TICK_NS);
-            let missing = ring.left_ns.load(Ordering::Relaxed).saturating_add(used_ns as i64);
+            let missing = ring.left_ns.load(Ordering::Relaxed).saturating_add_unsigned(used_ns);
             let weight = tick::book(ring, period, missing, tick::in_one_call(used_ns));
             return Due::here(weight, arch::after_system_call(regs, false));
         }
@@ -107,7 +107,7 @@ pub(super) fn at_process_tick(session: &Session, ring: &Ring, regs: Regs) -> Opt
     let period = session.settings.period_ns.load(Ordering::Relaxed);
     let after_call = arch::after_system_call(regs, session.may_call());
     if !session.may_call() {
-        let missing = ring.left_ns.load(Ordering::Relaxed).saturating_add(tick::length_ns().get() as i64);
+        let missing = ring.left_ns.load(Ordering::Relaxed).saturating_add_unsigned(tick::length_ns().get());
         return Due::here(tick::book(ring, period, missing, 1), after_call);
     }
     let tick = Tick::since_last(ring);
@@ -127,10 +127,10 @@ fn system_time(session: &Session, ring: &Ring, regs: Regs, period: u64) -> Optio
     // Where the clock counts time in the kernel too, only what its records do not show is missing.
     let sees_kernel = perf::sees_kernel(ring) || session.inherited.sees_kernel();
     if sees_kernel {
-        missing -= (KERNEL_SLACK_PERIODS * period) as i64;
+        missing = missing.saturating_sub_unsigned(KERNEL_SLACK_PERIODS * period);
     }
-    if missing >= period as i64 {
-        revive_event(session, ring, missing as u64);
+    if missing >= period.cast_signed() {
+        revive_event(session, ring, missing.unsigned_abs());
         if !after_call && session.clock() == Clock::Sigtrap {
             moves::look_for_tracer(session);
         }
@@ -156,7 +156,7 @@ fn system_time(session: &Session, ring: &Ring, regs: Regs, period: u64) -> Optio
 /// What is missing beyond `most_ns`. If no tick seems to meet system time, the program is in step with the kernel's
 /// ticks, perhaps.
 fn left_over(ring: &Ring, period: u64, missing_ns: i64, most_ns: u64) -> Option<Due> {
-    let beyond = (missing_ns - most_ns as i64).max(0).unsigned_abs();
+    let beyond = missing_ns.saturating_sub_unsigned(most_ns).max(0).unsigned_abs();
     let weight = beyond.checked_div(period).filter(|&periods| periods > 0)?;
     tick::account(ring, weight * period);
     tick::leave_out(ring, weight * period);

@@ -177,7 +177,7 @@ impl Inherited {
     pub fn missing_ns(&self) -> i64 {
         let used =
             sys::clock_ns(sys::CLOCK_PROCESS_CPU).saturating_sub(self.began_cpu_ns.load(Ordering::Relaxed));
-        used as i64 - self.accounted_ns.load(Ordering::Relaxed) as i64
+        used.cast_signed().saturating_sub_unsigned(self.accounted_ns.load(Ordering::Relaxed))
     }
 
     /// A thread ended.

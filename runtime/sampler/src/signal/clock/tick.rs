@@ -161,7 +161,7 @@ fn in_ticks(ns: u64) -> u64 {
 /// Periods that the ticks that are there stand for; perhaps 0. They are accounted for. `missing_ns`: what the thread
 /// has used of what is booked at ticks, without what is booked; less than zero if too much is.
 pub(in crate::signal) fn book(ring: &Ring, period: u64, missing_ns: i64, count: u64) -> u64 {
-    let length = length_ns().get() as i64;
+    let length = length_ns().get().cast_signed();
     let usual = match ring.usual_tick_ns.load(Ordering::Relaxed) {
         0 => length,
         usual => usual,
@@ -170,14 +170,14 @@ pub(in crate::signal) fn book(ring: &Ring, period: u64, missing_ns: i64, count: 
         0 => usual,
         next => next,
     };
-    let periods = at_random(ring, (due as u64).saturating_mul(count), period);
+    let periods = at_random(ring, due.unsigned_abs().saturating_mul(count), period);
     account(ring, periods * period);
     let used = missing_ns.saturating_sub(ring.left_ns.load(Ordering::Relaxed));
-    let used = used.checked_div(count as i64).unwrap_or(used).min(LONGEST_GAP_TICKS * length).max(0);
+    let used = used.checked_div(count.cast_signed()).unwrap_or(used).min(LONGEST_GAP_TICKS * length).max(0);
     let counted = ring.ticks.load(Ordering::Relaxed).saturating_add(1);
-    let over = GUESS_COUNTS.saturating_add(counted).min(MEAN_OVER) as i64;
+    let over = GUESS_COUNTS.saturating_add(counted).min(MEAN_OVER).cast_signed();
     let usual = (usual + (used - usual).checked_div(over).unwrap_or(0)).max(1);
-    let left = missing_ns.saturating_sub((periods * period) as i64);
+    let left = missing_ns.saturating_sub_unsigned(periods * period);
     ring.ticks.store(counted, Ordering::Relaxed);
     ring.usual_tick_ns.store(usual, Ordering::Relaxed);
     ring.left_ns.store(left, Ordering::Relaxed);
@@ -199,13 +199,14 @@ pub(in crate::signal) fn account(ring: &Ring, ns: u64) {
 
 /// So much less is left over for the ticks to come: something else stands for it.
 pub(in crate::signal) fn leave_out(ring: &Ring, ns: u64) {
-    ring.left_ns.store(ring.left_ns.load(Ordering::Relaxed).saturating_sub(ns as i64), Ordering::Relaxed);
+    ring.left_ns.store(ring.left_ns.load(Ordering::Relaxed).saturating_sub_unsigned(ns), Ordering::Relaxed);
 }
 
 /// CPU time that the calling thread has used and no sample stands for, ns; less than zero if samples stand for more.
 pub(in crate::signal) fn missing_ns(ring: &Ring) -> i64 {
-    let used = sys::clock_ns(sys::CLOCK_THREAD_CPU) as i64 - ring.armed_cpu_ns.load(Ordering::Relaxed) as i64;
-    used - ring.accounted_ns.load(Ordering::Relaxed) as i64
+    let used = sys::clock_ns(sys::CLOCK_THREAD_CPU).cast_signed();
+    let before = ring.armed_cpu_ns.load(Ordering::Relaxed);
+    used.saturating_sub_unsigned(before).saturating_sub_unsigned(ring.accounted_ns.load(Ordering::Relaxed))
 }
 
 /// Ticks begin anew: all time so far is accounted for.
@@ -324,10 +325,10 @@ mod tests {
         for tick in 1..=60_000 {
             let at = tick * tick_ns() + seed * 977;
             let (rounds, place) = (at / round, at % round);
-            cpu = (rounds * burst_ns + place.min(burst_ns)) as i64;
+            cpu = (rounds * burst_ns + place.min(burst_ns)).cast_signed();
             if place < burst_ns {
                 let periods = book(&ring, period, cpu - booked, 1);
-                booked += (periods * period) as i64;
+                booked += (periods * period).cast_signed();
                 seen[(place * 4 / burst_ns) as usize] += periods;
             }
         }
@@ -342,7 +343,7 @@ mod tests {
             {
                 let (seen, cpu) = bursts(period, burst, sleep, seed);
                 let all = seen.iter().sum::<u64>();
-                let wrong = (all * period) as i64 - cpu;
+                let wrong = (all * period).cast_signed() - cpu;
                 assert!(
                     wrong.unsigned_abs() < 20 * period.max(tick_ns()),
                     "{burst} {sleep}: {wrong} ns of {cpu} at {period}"
