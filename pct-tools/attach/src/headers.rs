@@ -5,11 +5,16 @@
 //! ([`pct_elf::headers_apart`]).
 
 use crate::memory::{Memory, Readable};
-use pct_elf::{APART_BYTES, Ahead, BytesAt, HEAD_BYTES, Image, headers_apart};
+use pct_elf::{
+    APART_BYTES, Ahead, BytesAt, FIRST_PAGE_BYTES, FileVersion, HEAD_BYTES, Image, hash_first_page,
+    headers_apart,
+};
+use pct_format::record::Contents;
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 use std::fs::{File, OpenOptions};
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// Where headers are that are in no mapping: no process has anything there.
@@ -70,6 +75,20 @@ impl Headers {
         id.get(..count).map(<[u8]>::to_vec)
     }
 
+    /// What tells the contents of the object's file from others. `map` is one of its mappings in process `pid`.
+    pub(crate) fn contents(&self, map: &MemoryMap, pid: i32, memory: &impl Memory) -> Contents {
+        let mapped = self.apart.is_none().then(|| hash_first_page(&Readable(memory), self.at)).flatten();
+        let first_page = mapped.unwrap_or(0);
+        let file = open(map, pid).filter(|file| {
+            file.metadata().is_ok_and(|facts| facts.ino() == map.inode)
+                && (first_page == 0 || first_page_of(file) == Some(first_page))
+        });
+        let (octets, changed_ns) = file.and_then(|file| file.metadata().ok()).map_or((0, 0), |facts| {
+            (facts.len(), FileVersion::changed_ns(facts.mtime(), facts.mtime_nsec()))
+        });
+        Contents { octets, changed_ns, first_page }
+    }
+
     /// A process's memory, with these headers in it.
     pub(crate) fn with<'m, M: Memory>(&'m self, memory: &'m M) -> WithHeaders<'m, M> {
         let bytes = self.apart.as_deref().map_or(&[][..], <[u8; APART_BYTES]>::as_slice);
@@ -100,6 +119,14 @@ fn open(map: &MemoryMap, pid: i32) -> Option<File> {
     };
     let paths: [Option<PathBuf>; 2] = [Some(mapped), is_file.then_some(named)];
     paths.into_iter().flatten().find_map(|path| regular(&path))
+}
+
+/// [`hash_first_page`] of a file, which may be shorter than a page.
+fn first_page_of(file: &File) -> Option<u64> {
+    let mut page = Vec::with_capacity(FIRST_PAGE_BYTES);
+    file.take(FIRST_PAGE_BYTES as u64).read_to_end(&mut page).ok()?;
+    page.resize(FIRST_PAGE_BYTES, 0);
+    hash_first_page(&page.as_slice(), 0)
 }
 
 /// The octets of a file, by their offsets.

@@ -2,15 +2,22 @@
 
 use crate::headers::Headers;
 use crate::memory::Memory;
-use pct_format::record::{RegionFacts, region_flag};
+use pct_format::record::{Contents, RegionFacts, region_flag};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 
-/// Finds regions. It remembers build-ids by file, so that each object's note is read once.
+/// Finds regions. It remembers what it read of each file.
 #[derive(Debug, Default)]
 pub struct Regions {
-    build_ids: HashMap<(i32, i32, u64), Vec<u8>>,
+    identities: HashMap<(i32, i32, u64, MMapPath), Identity>,
+}
+
+/// What tells an object from others: its build-id, or what is known of its file's contents.
+#[derive(Debug, Clone, Default)]
+struct Identity {
+    build_id: Vec<u8>,
+    contents: Contents,
 }
 
 const DELETED: &[u8] = b" (deleted)";
@@ -36,6 +43,7 @@ impl Regions {
             if map.perms.contains(MMPermissions::WRITE) {
                 flags |= region_flag::WRITABLE;
             }
+            let Identity { build_id, contents } = self.identity(map, maps, (pid, memory));
             found.push(RegionFacts {
                 start: map.address.0,
                 end: map.address.1,
@@ -43,28 +51,34 @@ impl Regions {
                 device: (u64::from(map.dev.0.cast_unsigned()) << 32) | u64::from(map.dev.1.cast_unsigned()),
                 inode: map.inode,
                 flags,
-                build_id: self.build_id(map, maps, (pid, memory)),
+                build_id,
                 path,
+                contents,
             });
         }
         found
     }
 
-    fn build_id(&mut self, map: &MemoryMap, maps: &[MemoryMap], of: (i32, &impl Memory)) -> Vec<u8> {
+    fn identity(&mut self, map: &MemoryMap, maps: &[MemoryMap], of: (i32, &impl Memory)) -> Identity {
         let (pid, memory) = of;
-        let key = (map.dev.0, map.dev.1, map.inode);
+        let key = (map.dev.0, map.dev.1, map.inode, map.pathname.clone());
         if map.inode == 0 && map.pathname != MMapPath::Vdso {
-            return Vec::new();
+            return Identity::default();
         }
-        if let Some(known) = self.build_ids.get(&key) {
+        if let Some(known) = self.identities.get(&key) {
             return known.clone();
         }
-        let id = Headers::of_mapping(map, maps, pid, memory).and_then(|headers| headers.build_id(memory));
-        let id = id.unwrap_or_default();
+        let identity =
+            Headers::of_mapping(map, maps, pid, memory).map_or_else(Identity::default, |headers| {
+                let build_id = headers.build_id(memory).unwrap_or_default();
+                let unnamed = build_id.is_empty() && map.inode != 0;
+                let contents = if unnamed { headers.contents(map, pid, memory) } else { Contents::default() };
+                Identity { build_id, contents }
+            });
         if map.inode != 0 {
-            self.build_ids.insert(key, id.clone());
+            self.identities.insert(key, identity.clone());
         }
-        id
+        identity
     }
 }
 

@@ -3,7 +3,7 @@
 //! The caller gives a [`Memory`]. [`Image`] finds the program headers and [`Notes`] walks notes. [`Dynamic`] is the
 //! dynamic section, and [`Symbols`] finds names in the hash table that the loader uses. [`LinkedObjects`] walks the
 //! loader's list, and [`Unloadable`] says why a library cannot be preloaded into a program. [`Image::is_relocated`]
-//! says whether pointers in its data are valid yet.
+//! says whether pointers in its data are valid yet. [`FileVersion`] tells a file's contents from later ones.
 //!
 //! All input is hostile: another thread may unmap the object at any instant, and a file may contain anything. Every
 //! loop is bounded, and unreadable data ends the search with `None`.
@@ -22,6 +22,7 @@ mod notes;
 mod relocated;
 mod symbols;
 mod unloadable;
+mod version;
 
 pub use apart::{APART_BYTES, headers_apart};
 pub use dynamic::Dynamic;
@@ -31,3 +32,4 @@ pub use memory::{Ahead, BytesAt, Memory};
 pub use notes::{Note, Notes};
 pub use symbols::{Symbol, Symbols};
 pub use unloadable::Unloadable;
+pub use version::{FIRST_PAGE_BYTES, FileVersion, hash_first_page};

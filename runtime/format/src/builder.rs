@@ -10,7 +10,8 @@ use crate::heap::{self, AllocServer};
 use crate::layout::{self, Text, header as at, segment_kind};
 use crate::push::{self, SegmentHead};
 use crate::record::{
-    self, CodeFacts, Encoder, Frame, InterpreterState, Language, LineTableForm, LineTablePart, RegionFacts,
+    self, CodeFacts, Contents, Encoder, Frame, InterpreterState, Language, LineTableForm, LineTablePart,
+    RegionFacts,
 };
 
 /// Writes a .pct file into memory. Blocks are added as needed; nothing wraps.
@@ -161,7 +162,8 @@ impl Builder {
     ) -> &mut Self {
         let mut buffer = vec![0; 4096];
         let (start, end, device) = (range.start, range.end, 8 << 32 | 1);
-        let facts = RegionFacts { start, end, offset, device, inode, flags: 0, build_id, path };
+        let contents = Contents::default();
+        let facts = RegionFacts { start, end, offset, device, inode, flags: 0, build_id, path, contents };
         self.keep_record(facts.begin(&mut buffer, region, time));
         self
     }

@@ -68,7 +68,7 @@ pub mod kind {
     /// The process is about to execute another program. Words: time, path.
     pub const EXEC: u8 = 10;
     /// A region appeared; argument = region id. Words: time, start, end, file offset, device, inode, flags,
-    /// build-id, path.
+    /// build-id, path \[, octets of the file, time of its last change, hash of its first page\].
     pub const REGION_BEGIN: u8 = 11;
     /// A region vanished; argument = region id. Words: time.
     pub const REGION_END: u8 = 12;

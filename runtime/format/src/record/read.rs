@@ -1,7 +1,7 @@
 //! Decodes records from a file's words, which may be damaged or come from another writer.
 
 use super::write::WEIGHT_FOLLOWS;
-use super::{ADDRESS_BITS, CodeFacts, Frame, HandedOn, LineTablePart, RegionFacts, Wait};
+use super::{ADDRESS_BITS, CodeFacts, Contents, Frame, HandedOn, LineTablePart, RegionFacts, Wait};
 use crate::head::{Head, kind};
 use crate::words::Words;
 
@@ -439,6 +439,11 @@ impl<'a> Record<'a> {
                     flags: rest.number()?,
                     build_id: rest.text()?,
                     path: rest.text()?,
+                    contents: Contents {
+                        octets: rest.number().unwrap_or(0),
+                        changed_ns: rest.number().unwrap_or(0),
+                        first_page: rest.number().unwrap_or(0),
+                    },
                 },
             },
             kind::REGION_END => Record::RegionEnd { region: head.arg, time: rest.read_word()? },

@@ -7,9 +7,9 @@
 //!
 //! Not for handlers: system calls.
 
+use crate::code::mapped_file;
 use crate::code::maps::Mapping;
 use crate::sys::loaded::MemoryFile;
-use crate::sys::text::Buf;
 use crate::sys::{self, Fd};
 use pct_elf::{APART_BYTES, Ahead, HEAD_BYTES, Image, Memory, headers_apart};
 
@@ -88,13 +88,7 @@ impl HeadersApart {
     /// Where there are headers of the object to which this mapping of code belongs. `None`: its file cannot be read, or
     /// is another one now, or has none; or there are too many such objects.
     pub(super) fn page_for(&mut self, m: &Mapping<'_>, memory: &Fd) -> Option<u64> {
-        let (path, is_deleted) = m.file();
-        if is_deleted || !path.starts_with(b"/") || path.starts_with(b"/dev/") {
-            return None;
-        }
-        let file =
-            sys::open(Buf::<1024>::new().push(path).with_nul()?, sys::O_RDONLY | sys::O_NONBLOCK, 0).ok()?;
-        sys::regular_size(&file).ok()??;
+        let file = mapped_file::open(m)?;
         let (file, memory) = (MemoryFile(&file), MemoryFile(memory));
         Image::of_file(&file)?;
         if file.bytes::<PROOF_BYTES>(m.offset)? != memory.bytes::<PROOF_BYTES>(m.start)? {

@@ -11,6 +11,7 @@ mod instructions;
 pub mod interpreter;
 pub(crate) mod java;
 pub(crate) mod java_codes;
+mod mapped_file;
 pub mod maps;
 mod object_answers;
 pub mod object_bytes;

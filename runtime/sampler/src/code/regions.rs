@@ -13,6 +13,7 @@ use core::hint::cold_path;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::code::headers::{FirstPages, HeadersApart};
+use crate::code::mapped_file;
 use crate::code::maps::{self, Mapping};
 use crate::code::system_calls;
 use crate::record::chain::Chain;
@@ -26,7 +27,7 @@ use pct_format::LossCause;
 use pct_format::head::kind;
 use pct_format::layout::{SEGMENT_HEADER_BYTES, SEGMENT_HEADER_WORDS, Wanted, header as at, segment_kind};
 use pct_format::push::SegmentHead;
-use pct_format::record::{Encoder, RegionFacts, region_flag};
+use pct_format::record::{Contents, Encoder, RegionFacts, region_flag};
 
 /// Most regions known at a time.
 pub const MAX_REGIONS: usize = 8192;
@@ -271,7 +272,7 @@ impl Regions {
             if let Some(same) = gone.next_if(|e| e.same(&m)) {
                 *place = *same;
             } else {
-                *place = scan.begin(&m, first_pages.nearest(&m).unwrap_or(m.start), memory);
+                *place = scan.begin(&m, first_pages.nearest(&m), memory);
             }
             count += 1;
             true
@@ -394,8 +395,9 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    fn begin(&mut self, m: &Mapping<'_>, first_page: u64, memory: Option<&sys::Fd>) -> Entry {
-        let mut base = first_page;
+    /// A region that is new. `first_page`: where the first page of its file is mapped.
+    fn begin(&mut self, m: &Mapping<'_>, first_page: Option<u64>, memory: Option<&sys::Fd>) -> Entry {
+        let mut base = first_page.unwrap_or(m.start);
         self.changed = true;
         *self.next_id += 1;
         let id = *self.next_id;
@@ -416,6 +418,7 @@ impl Scan<'_> {
         }
         let mut build_id = [0u8; 32];
         let mut len = 0;
+        let mut contents = Contents::default();
         if let Some(memory) = memory
             && (m.inode != 0 || path == b"[vdso]")
         {
@@ -430,12 +433,16 @@ impl Scan<'_> {
                 base = apart;
                 head = Ahead::new(&mapped, base);
             }
+            let file = memory;
             let memory = head;
             let image = Image::at_base(&memory, base);
             if flags & region_flag::OURS == 0 && m.inode != 0 {
                 system_calls::search_new(&memory, image.as_ref(), (m.start, m.inode), path, self.answers);
             }
             len = image.and_then(|image| image.build_id(&memory, &mut build_id)).unwrap_or(0);
+            if len == 0 && m.inode != 0 {
+                contents = mapped_file::contents(m, first_page, file);
+            }
         }
         if len > 0 && path == self.program.bytes() {
             self.note_program(&build_id, len);
@@ -444,7 +451,7 @@ impl Scan<'_> {
         let path = path.get(..path.len().min(6000)).unwrap_or(&[]);
         let build_id = build_id.get(..len).unwrap_or(&[]);
         let (start, end, offset, device, inode) = (m.start, m.end, m.offset, m.device, m.inode);
-        let facts = RegionFacts { start, end, offset, device, inode, flags, build_id, path };
+        let facts = RegionFacts { start, end, offset, device, inode, flags, build_id, path, contents };
         let record = facts.begin(self.record, id, self.now);
         keep_record(self.keep, self.log, record);
         Entry {
