@@ -174,7 +174,7 @@ fn frames_of(b: &mut Builder, place: &CodePlace) -> Called {
         };
         let is_code = kind == ObjectKind::File && !place.is_name;
         let build_id = is_code.then(|| hex(&place.build_id));
-        let object = b.object(Object { path: name.object.clone(), build_id, kind });
+        let object = b.object(Object { build_id, ..Object::new(&name.object, kind) });
         let function = b.function(object, &name.function);
         let file = (!name.file.is_empty()).then(|| b.file(&name.file));
         frames.push(b.frame(Frame {

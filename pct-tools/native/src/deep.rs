@@ -342,7 +342,7 @@ mod tests {
             ("/bin/p", ["main;a;b;a 7", "main;b 5", "main;a;c 11"]),
             ("/lib/x.so", ["start;w 3", "start;w;v 2", "start 1"]),
         ] {
-            let object = b.object(Object { path: object.into(), build_id: None, kind: ObjectKind::File });
+            let object = b.object(Object::new(object, ObjectKind::File));
             for line in lines {
                 let (stack, ns) = line.rsplit_once(' ').unwrap();
                 let mut at = None;
@@ -383,7 +383,7 @@ mod tests {
         let mut b = ProfileBuilder::new(false);
         let process = b.process(Process::default());
         let thread = b.thread(process, 1, "t");
-        let object = b.object(Object { path: "/bin/p".into(), build_id: None, kind: ObjectKind::File });
+        let object = b.object(Object::new("/bin/p", ObjectKind::File));
         let (source, header) = (b.file("/src/a.c"), b.file("/src/a.h"));
         let (known, unknown) = (b.function(object, "known"), b.function(object, "unknown"));
         b.declare(known, header, 3);
@@ -413,7 +413,7 @@ mod tests {
         let mut b = ProfileBuilder::new(false);
         let process = b.process(Process::default());
         let thread = b.thread(process, 1, "t");
-        let object = b.object(Object { path: "/bin/p".into(), build_id: None, kind: ObjectKind::File });
+        let object = b.object(Object::new("/bin/p", ObjectKind::File));
         let source = b.file("/src/a.c");
         let caller = b.function(object, "caller");
         for (callee, address) in [("x", 16), ("x", 32), ("y", 48), ("x", 64)] {

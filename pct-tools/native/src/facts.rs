@@ -311,7 +311,7 @@ mod tests {
             let mut at = None;
             for f in stack {
                 let path = if f % 2 == 0 { "/bin/p" } else { "/lib/x.so" };
-                let object = b.object(Object { path: path.into(), build_id: None, kind: ObjectKind::File });
+                let object = b.object(Object::new(path, ObjectKind::File));
                 let function = b.function(object, &format!("f{}", f % 5));
                 let frame = b.plain_frame(function);
                 at = Some(b.stack(at, frame));

@@ -412,7 +412,7 @@ mod tests {
         let mut b = Builder::new(false);
         let process = b.process(Process::default());
         let thread = b.thread(process, 1, "t");
-        let object = b.object(Object { path: "/bin/p".into(), build_id: None, kind: ObjectKind::File });
+        let object = b.object(Object::new("/bin/p", ObjectKind::File));
         for (stack, ns) in lines {
             let mut at = None;
             for name in stack.split(';') {
@@ -524,7 +524,7 @@ mod tests {
     fn threads(stacks: &[Vec<(Vec<u8>, u64)>]) -> Profile {
         let mut b = Builder::new(false);
         let process = b.process(Process::default());
-        let object = b.object(Object { path: "/bin/p".into(), build_id: None, kind: ObjectKind::File });
+        let object = b.object(Object::new("/bin/p", ObjectKind::File));
         for (t, lines) in stacks.iter().enumerate() {
             let thread = b.thread(process, t as u32 + 1, &format!("t{t}"));
             for (stack, ns) in lines {

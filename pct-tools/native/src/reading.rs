@@ -102,7 +102,7 @@ fn function(b: &mut Builder, deep: &pct_deep::Profile, ps: pct_deep::PsId) -> Fu
         "" => ("[unknown]".to_owned(), ObjectKind::Unknown),
         _ => (module, ObjectKind::File),
     };
-    let object = b.object(Object { path, build_id: None, kind });
+    let object = b.object(Object::new(path, kind));
     let id = b.function(object, &deep.qualified_name(ps));
     let declared = deep.ps(ps);
     if declared.line > 0 {

@@ -55,7 +55,7 @@ fn log(samples: u64) -> Vec<u8> {
     let text = exe.metadata().expect("there").len() / 4;
     let mut b = Builder::new();
     b.set_header_word(pct_format::layout::header::STACK_MODE, 4);
-    b.region(1, 1, 0x10_0000..0x10_0000 + 4 * text, 0, 1, b"", exe.as_os_str().as_encoded_bytes());
+    b.region(1, 1, 0x10_0000..0x10_0000 + 4 * text, 0, 0, b"", exe.as_os_str().as_encoded_bytes());
     let threads: Vec<u32> = (0..4).map(|n| b.thread(1, 1000 + n, b"worker")).collect();
     let mut dice = pct_kit::Dice::new(1);
     let address = |n: u64| 0x10_0000 + text + (n * 997) % text;

@@ -125,7 +125,7 @@ mod tests {
         let mut b = Builder::new(false);
         let process = b.process(Process::default());
         let thread = b.thread(process, 1, "");
-        let object = b.object(Object { path: "/p".into(), build_id: None, kind: ObjectKind::File });
+        let object = b.object(Object::new("/p", ObjectKind::File));
         let file = b.file("a.c");
         let frame = |b: &mut Builder, name: &str, line, address, inlined| {
             let function = b.function(object, name);
@@ -166,7 +166,7 @@ mod tests {
         let mut b = Builder::new(false);
         let process = b.process(Process::default());
         let thread = b.thread(process, 1, "");
-        let object = b.object(Object { path: "/p".into(), build_id: None, kind: ObjectKind::File });
+        let object = b.object(Object::new("/p", ObjectKind::File));
         let file = b.file("a.c");
         let mut frame = |name: &str, line| {
             let function = b.function(object, name);

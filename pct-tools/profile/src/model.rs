@@ -23,6 +23,7 @@ use crate::waits::Waits;
 
 pub use crate::account::{Account, Loss, Spent, Spoken, Weight};
 pub use crate::ids::{FileId, FrameId, FunctionId, Id, IdVec, ObjectId, ProcessId, StackId, ThreadId};
+use pct_symbols::FileVersion;
 use rustc_hash::FxHashMap;
 
 /// What kind of code an [`Object`] holds.
@@ -49,11 +50,19 @@ pub struct Object {
     pub path: String,
     /// Hexadecimal build-id, where the mapped file had one.
     pub build_id: Option<String>,
+    /// What told the file's contents from others, where it had no build-id.
+    pub version: FileVersion,
     /// What kind of code it is.
     pub kind: ObjectKind,
 }
 
 impl Object {
+    /// One of which no more is known.
+    #[must_use]
+    pub fn new(path: impl Into<String>, kind: ObjectKind) -> Self {
+        Self { path: path.into(), build_id: None, version: FileVersion::default(), kind }
+    }
+
     /// What tables show: the last part of the path. Of a module the last two, since many are called `__init__.py`.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -332,11 +341,11 @@ impl Builder {
     }
     /// The object that stands for the kernel.
     pub fn kernel(&mut self) -> ObjectId {
-        self.object(Object { path: "kernel".into(), build_id: None, kind: ObjectKind::Kernel })
+        self.object(Object::new("kernel", ObjectKind::Kernel))
     }
     /// The object of addresses that lay in no region.
     pub fn unknown_object(&mut self) -> ObjectId {
-        self.object(Object { path: "[unknown]".into(), build_id: None, kind: ObjectKind::Unknown })
+        self.object(Object::new("[unknown]", ObjectKind::Unknown))
     }
     /// The stack of samples that have none, as one frame of this object.
     pub fn no_stack(&mut self, object: ObjectId) -> StackId {
@@ -476,7 +485,7 @@ pub(crate) mod tests {
 
     /// Adds folded lines to a thread.
     pub(crate) fn add_folded(b: &mut Builder, thread: ThreadId, lines: &str) {
-        let object = b.object(Object { path: "/bin/prog".into(), build_id: None, kind: ObjectKind::File });
+        let object = b.object(Object::new("/bin/prog", ObjectKind::File));
         for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (stack, count) = line.rsplit_once(' ').expect("a count");
             let samples: u64 = count.parse().expect("a number");

@@ -254,8 +254,7 @@ mod tests {
         let mut b = crate::Builder::new(false);
         let process = b.process(crate::model::Process::default());
         let thread = b.thread(process, 1, "");
-        let object =
-            |path: &str| Object { path: path.into(), build_id: None, kind: crate::model::ObjectKind::File };
+        let object = |path: &str| Object::new(path, crate::model::ObjectKind::File);
         let (program, library) = (b.object(object("/bin/p")), b.object(object("/lib/libx.so")));
         let mut at = None;
         for (object, name) in

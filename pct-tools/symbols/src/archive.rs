@@ -14,6 +14,8 @@ use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use pct_elf::FileVersion;
+
 use crate::image::BuildId;
 use crate::objects::{ObjectInfo, ObjectKind, shown_path};
 use crate::symtab::Source;
@@ -98,6 +100,8 @@ pub(crate) struct KeptObject {
     kind: ObjectKind,
     path: PathBuf,
     build_id: Option<BuildId>,
+    /// What told its file's contents from others, if it has no build-id.
+    version: FileVersion,
     /// Notes from the time when the names were resolved.
     pub(crate) remarks: Vec<String>,
     pub(crate) spans: HashMap<u64, KeptSpan>,
@@ -109,7 +113,7 @@ pub struct Archive {
     pub(crate) texts: Vec<String>,
     pub(crate) objects: Vec<KeptObject>,
     by_id: HashMap<(ObjectKind, BuildId), usize>,
-    by_path: HashMap<(ObjectKind, PathBuf), usize>,
+    by_path: HashMap<(ObjectKind, PathBuf), Vec<usize>>,
 }
 
 impl Archive {
@@ -153,6 +157,10 @@ impl Archive {
             };
             let id = object.build_id.as_ref().map_or_else(|| "-".to_string(), ToString::to_string);
             let _ = writeln!(out, "O {kind} {pid} {id} {}", escape(object.path.as_os_str().as_bytes()));
+            if !object.version.is_unknown() {
+                let FileVersion { bytes, changed_ns, first_page } = object.version;
+                let _ = writeln!(out, "v {bytes} {changed_ns} {first_page:016x}");
+            }
             for remark in &object.remarks {
                 let _ = writeln!(out, "R {}", escape(remark.as_bytes()));
             }
@@ -234,9 +242,15 @@ impl Archive {
         {
             return Some(*found);
         }
-        let found = *self.by_path.get(&(info.kind, shown_path(&info.path)))?;
-        // Two different build-ids are two objects, whatever their paths.
-        (info.build_id.is_none() || self.objects[found].build_id.is_none()).then_some(found)
+        // Two different build-ids are two objects, whatever their paths. So are two versions of a file.
+        let fits = |at: &&usize| {
+            let KeptObject { build_id, version, .. } = &self.objects[**at];
+            (info.build_id.is_none() || build_id.is_none())
+                && (version.is_unknown() || info.version.is_unknown() || *version == info.version)
+        };
+        let named = self.by_path.get(&(info.kind, shown_path(&info.path)))?;
+        let is_exact = |at: &&usize| self.objects[**at].version == info.version;
+        named.iter().filter(fits).find(is_exact).or_else(|| named.iter().find(fits)).copied()
     }
 
     /// The entry for an object's addresses: its existing one, or a new one.
@@ -244,16 +258,23 @@ impl Archive {
         if let Some(found) = self.find(info) {
             return found;
         }
-        self.push(info.kind, shown_path(&info.path), info.build_id.clone())
+        self.push(info.kind, shown_path(&info.path), info.build_id.clone(), info.version)
     }
 
-    fn push(&mut self, kind: ObjectKind, path: PathBuf, build_id: Option<BuildId>) -> usize {
+    fn push(
+        &mut self,
+        kind: ObjectKind,
+        path: PathBuf,
+        build_id: Option<BuildId>,
+        version: FileVersion,
+    ) -> usize {
         let number = self.objects.len();
         if let Some(id) = &build_id {
             self.by_id.entry((kind, id.clone())).or_insert(number);
         }
-        self.by_path.entry((kind, path.clone())).or_insert(number);
-        self.objects.push(KeptObject { kind, path, build_id, remarks: Vec::new(), spans: HashMap::new() });
+        self.by_path.entry((kind, path.clone())).or_default().push(number);
+        let (remarks, spans) = Default::default();
+        self.objects.push(KeptObject { kind, path, build_id, version, remarks, spans });
         number
     }
 
@@ -274,8 +295,8 @@ mod tests {
         let mut archive =
             Archive { texts: vec!["main".into(), "a\nb\\c\u{1}é".into()], ..Archive::default() };
         let path = PathBuf::from(std::ffi::OsString::from_vec(b"/odd \xff\nname".to_vec()));
-        archive.push(ObjectKind::File, path, BuildId::parse("00ff"));
-        archive.push(ObjectKind::Jit { pid: 7 }, "//anon".into(), None);
+        archive.push(ObjectKind::File, path, BuildId::parse("00ff"), FileVersion::default());
+        archive.push(ObjectKind::Jit { pid: 7 }, "//anon".into(), None, FileVersion::default());
         archive.objects[0].remarks.push("was rebuilt".into());
         let frame = Kept {
             function: 0,
@@ -317,6 +338,25 @@ mod tests {
     }
 
     #[test]
+    fn versions_of_a_file_are_objects_of_their_own() {
+        let info = |bytes, first_page| ObjectInfo {
+            version: FileVersion { bytes, changed_ns: 1_700_000_000_123_456_789, first_page },
+            ..ObjectInfo::file("/lib/live.so")
+        };
+        let (first, second, third) = (info(100, u64::MAX), info(100, 7), info(101, 7));
+        let mut archive = Archive::default();
+        assert_eq!((archive.place(&first), archive.place(&second)), (0, 1));
+        let read = Archive::parse(Path::new("x"), &archive.to_bytes()).expect("just written");
+        assert_eq!(read, archive);
+        assert_eq!((read.find(&first), read.find(&second), read.find(&third)), (Some(0), Some(1), None));
+        // Recordings and archives that say nothing of versions are found by path, as before.
+        assert_eq!(read.find(&ObjectInfo::file("/lib/live.so")), Some(0));
+        let mut older = Archive::default();
+        older.place(&ObjectInfo::file("/lib/live.so"));
+        assert_eq!(older.find(&third), Some(0));
+    }
+
+    #[test]
     fn archives_without_declarations_are_read_as_before() {
         let text = String::from_utf8(sample().to_bytes()).expect("text");
         let body: String =
@@ -341,6 +381,9 @@ mod tests {
         for (body, wanted) in [
             ("S a\nO file 0 - /x\nA 1 - 1\nF 7 - 0 0 - 0\n", "line 5: names text 7, there are 1"),
             ("F 0 - 0 0 - 0\n", "line 2: names text 0"),
+            ("v 1 2 3\n", "line 2: a version (v) before any object"),
+            ("O file 0 - /x\nv 1 2\n", "line 3: a version"),
+            ("O file 0 - /x\nv 1 -2 3\n", "line 3: a version"),
             ("A 1 - 1\n", "line 2: an address (A) before"),
             ("O file 0 zz /x\n", "line 2: its build-id"),
             ("O disk 0 - /x\n", "line 2: its kind"),

@@ -14,8 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use object::{Object, ObjectSection, ObjectSegment};
+use pct_elf::{FIRST_PAGE_BYTES, FileVersion, hash_first_page};
 
 use crate::map::FileMap;
+use crate::sections;
 
 /// A build-id: the linker's fingerprint of an object, 1 to 64 bytes (usually 20).
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -102,6 +104,9 @@ pub struct Image {
     build_id: Option<BuildId>,
     segments: Vec<Segment>,
     dev_ino: Option<(u64, u64)>,
+    changed_ns: u64,
+    /// Octets of the file, and the hash of its first page, before a section table was added.
+    before: Option<(u64, u64)>,
     /// Sections after decompression, in the order of [`PACKABLE`].
     unpacked: [OnceLock<Vec<u8>>; PACKABLE.len()],
 }
@@ -112,6 +117,14 @@ fn split_device(device: u64) -> u64 {
     let major = device >> 8 & 0xfff | device >> 32 & !0xfff;
     let minor = device & 0xff | device >> 12 & 0xffff_ff00;
     major << 32 | minor
+}
+
+/// The hash of a file's first page.
+fn first_page(file: &[u8]) -> u64 {
+    let mut page = [0; FIRST_PAGE_BYTES];
+    let there = file.len().min(FIRST_PAGE_BYTES);
+    page[..there].copy_from_slice(&file[..there]);
+    hash_first_page(&page.as_slice(), 0).unwrap_or(0)
 }
 
 /// Sections that are read and that may be compressed.
@@ -144,6 +157,7 @@ impl Image {
             FileMap::open(path).map_err(|source| ImageError::Io { path: path.to_path_buf(), source })?;
         let mut image = Image::of_bytes(path, Bytes::Map(map))?;
         image.dev_ino = Some((split_device(meta.dev()), meta.ino()));
+        image.changed_ns = FileVersion::changed_ns(meta.mtime(), meta.mtime_nsec());
         Ok(image)
     }
 
@@ -162,11 +176,19 @@ impl Image {
             build_id: None,
             segments: Vec::new(),
             dev_ino: None,
+            changed_ns: 0,
+            before: None,
             unpacked: Default::default(),
         };
         let not_elf = |reason: String| ImageError::NotElf { path: path.to_path_buf(), reason };
         if !image.data().starts_with(b"\x7fELF") {
             return Err(not_elf("no ELF magic".into()));
+        }
+        if sections::are_missing(image.data())
+            && let Some(whole) = sections::with_table(image.data())
+        {
+            image.before = Some((image.data().len() as u64, first_page(image.data())));
+            image.bytes = Bytes::Owned(whole);
         }
         let file = object::File::parse(image.data()).map_err(|e| not_elf(e.to_string()))?;
         let build_id = file.build_id().ok().flatten().and_then(BuildId::new);
@@ -199,6 +221,13 @@ impl Image {
     /// Device (as [`ObjectInfo::dev_ino`](crate::ObjectInfo::dev_ino) has it) and inode, for a file.
     pub fn dev_ino(&self) -> Option<(u64, u64)> {
         self.dev_ino
+    }
+
+    /// What tells the contents of the image's file from others.
+    pub(crate) fn version(&self) -> FileVersion {
+        let (bytes, first_page) =
+            self.before.unwrap_or_else(|| (self.data().len() as u64, first_page(self.data())));
+        FileVersion { bytes, changed_ns: self.changed_ns, first_page }
     }
 
     pub(crate) fn data(&self) -> &[u8] {

@@ -24,7 +24,9 @@
 //! In reading order:
 //!
 //! - [`Symbolizer`]: objects, batches, frames; the table of distinct addresses; parallel by object.
-//! - [`Image`]: one ELF file; file offsets to image addresses; build-id.
+//! - [`Image`]: one ELF file; file offsets to image addresses; build-id. `sections`: a section table for files without
+//!   one.
+//! - `identity`: whether a file is the one that was sampled; `difference`: in what it is not.
 //! - [`debugfile`]: the search for separate debug files.
 //! - `dwarf`: debug information; `symtab`: every other source of function names.
 //! - [`demangle()`]: names as people wrote them.
@@ -50,7 +52,9 @@ pub mod archive;
 mod cache;
 pub mod debugfile;
 mod demangle;
+mod difference;
 mod dwarf;
+mod identity;
 mod image;
 pub mod jit;
 pub mod kallsyms;
@@ -61,6 +65,7 @@ mod objects;
 mod open;
 mod options;
 mod quickhash;
+mod sections;
 mod symbolizer;
 mod symtab;
 pub mod system_call;
@@ -73,9 +78,12 @@ mod work;
 pub use archive::{Archive, ArchiveError};
 pub use debugfile::DebugDirs;
 pub use demangle::demangle;
+pub use difference::Difference;
 pub use image::{BuildId, Image, ImageError};
 pub use objects::{CodeAddr, Note, ObjectId, ObjectInfo, ObjectKind, Problem};
+pub use open::image_of;
 pub use options::{Cache, Options};
+pub use pct_elf::FileVersion;
 pub use symbolizer::{Declaration, ResolvedFrame, Symbolizer, TextId};
 pub use symtab::Source;
 pub use system_call::CallSite;

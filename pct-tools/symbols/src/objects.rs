@@ -3,6 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use pct_elf::FileVersion;
+
+use crate::difference::Difference;
 use crate::image::BuildId;
 
 /// Number of an object in its [`Symbolizer`](crate::Symbolizer).
@@ -46,8 +49,10 @@ pub struct ObjectInfo {
     /// The build-id that was in memory while the samples were taken.
     pub build_id: Option<BuildId>,
     /// Device (major number in the upper half, minor in the lower) and inode at that time. They only serve to notice a
-    /// replaced file that has no build-id.
+    /// replaced file that has no build-id, if there is no version either.
     pub dev_ino: Option<(u64, u64)>,
+    /// What tells the file's contents from others if it has no build-id.
+    pub version: FileVersion,
     /// File offset at which the executable mapping began. With it a debug file can answer for an object that is gone.
     pub map_offset: Option<u64>,
     /// Other paths of the same object, in order: `/proc/PID/root/...`, a saved copy. A copy must have the build-id. For
@@ -101,16 +106,12 @@ pub struct Note {
 #[non_exhaustive]
 pub enum Problem {
     /// There is a file, but it is not the one that was sampled.
-    BuildIdMismatch {
+    Replaced {
         /// The file that was examined.
         file: PathBuf,
-        /// The build-id in memory during sampling.
-        wanted: BuildId,
-        /// The file's current build-id. None: it has none.
-        found: Option<BuildId>,
+        /// What shows it.
+        difference: Difference,
     },
-    /// The file was replaced since (its device or inode differs) and has no build-id to compare. Names may be wrong.
-    Unverified,
     /// The object could not be opened.
     Missing {
         /// Why.
@@ -156,25 +157,13 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = self.path.display();
         match &self.problem {
-            Problem::BuildIdMismatch { file, wanted, found: Some(found) } => {
-                let file = file.display();
-                write!(
-                    f,
-                    "{path}: {file} has build-id {found}, sampled was {wanted}: replaced or rebuilt since, its names are not used"
-                )
-            }
-            Problem::BuildIdMismatch { file, wanted, found: None } => {
-                write!(
-                    f,
-                    "{path}: {} has no build-id, sampled was {wanted}: its names are not used",
-                    file.display()
-                )
-            }
-            Problem::Unverified => {
-                write!(
-                    f,
-                    "{path}: another file than the one sampled (device or inode differ), and without a build-id: names may be wrong"
-                )
+            Problem::Replaced { file, difference } => {
+                let other = if *file == shown_path(&self.path) {
+                    "replaced or rebuilt since it was sampled".into()
+                } else {
+                    format!("{} is another file than was sampled", file.display())
+                };
+                write!(f, "{path}: {other} ({difference}): its names are not used")
             }
             Problem::Missing { reason } => write!(f, "{path}: no names: {reason}"),
             Problem::DebugFileRefused { file, reason } => {

@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use crate::difference::Difference;
+use crate::identity;
 use crate::image::Image;
 use crate::jit::JitMap;
 use crate::kallsyms::Kallsyms;
@@ -58,11 +60,8 @@ pub(crate) fn open(info: &ObjectInfo, options: &Options, problems: &mut Vec<Prob
             if let (Some(wanted), found) = (&info.build_id, image.build_id())
                 && found != Some(wanted)
             {
-                problems.push(Problem::BuildIdMismatch {
-                    file: PathBuf::from("this kernel's vdso"),
-                    wanted: wanted.clone(),
-                    found: found.cloned(),
-                });
+                let difference = Difference::BuildId { sampled: wanted.clone(), found: found.cloned() };
+                problems.push(Problem::Replaced { file: PathBuf::from("this kernel's vdso"), difference });
                 return Opened::Nothing;
             }
             return elf(Some(image), None, None);
@@ -97,13 +96,25 @@ pub(crate) fn open(info: &ObjectInfo, options: &Options, problems: &mut Vec<Prob
     }
 }
 
+/// The file that has an object's code: its own, or a copy.
+///
+/// # Errors
+/// Why there is none, in words.
+pub fn image_of(info: &ObjectInfo) -> Result<Image, String> {
+    let mut problems = Vec::new();
+    open_file(info, &mut problems).ok_or_else(|| match problems.into_iter().next() {
+        Some(Problem::Replaced { difference, .. }) => {
+            format!("it was replaced or rebuilt since it was sampled ({difference})")
+        }
+        Some(Problem::Missing { reason }) => reason,
+        _ => "it is gone".into(),
+    })
+}
+
 /// The image of an object's own code, if its file is the one that was sampled.
 pub(crate) fn code_of(info: &ObjectInfo) -> Option<Image> {
     match info.kind {
-        ObjectKind::File => {
-            let mut problems = Vec::new();
-            open_file(info, &mut problems).filter(|_| !problems.contains(&Problem::Unverified))
-        }
+        ObjectKind::File => open_file(info, &mut Vec::new()),
         ObjectKind::Vdso => {
             vdso::image().filter(|i| info.build_id.is_none() || info.build_id.as_ref() == i.build_id())
         }
@@ -111,11 +122,10 @@ pub(crate) fn code_of(info: &ObjectInfo) -> Option<Image> {
     }
 }
 
-/// The object's own file, if it is proved to be the sampled one, or at least nothing disproves it.
+/// The object's own file, if nothing shows that it is another one than was sampled; or a copy that is proved to be it.
 fn open_file(info: &ObjectInfo, problems: &mut Vec<Problem>) -> Option<Image> {
     let path = shown_path(&info.path);
     let mut said = Vec::new();
-    let mut unverified = None;
     for (i, candidate) in std::iter::once(&path).chain(&info.also_try).enumerate() {
         let image = match Image::open(candidate) {
             Ok(image) => image,
@@ -126,30 +136,19 @@ fn open_file(info: &ObjectInfo, problems: &mut Vec<Problem>) -> Option<Image> {
                 continue;
             }
         };
-        match (&info.build_id, image.build_id()) {
-            (Some(wanted), found) if found != Some(wanted) => {
-                said.push(Problem::BuildIdMismatch {
-                    file: candidate.clone(),
-                    wanted: wanted.clone(),
-                    found: found.cloned(),
-                });
-                continue;
+        if let Some(difference) = identity::difference(info, &image) {
+            if i == 0 {
+                said.push(Problem::Replaced { file: candidate.clone(), difference });
             }
-            // Without a build-id, device and inode decide: by now another file may have the name.
-            (None, _) if info.dev_ino.is_some() && info.dev_ino != image.dev_ino() => {
-                if i == 0 {
-                    unverified = Some(image);
-                }
-                continue;
-            }
-            (None, _) if i > 0 && info.dev_ino.is_none() => continue,
-            _ => {}
+            continue;
+        }
+        if i > 0 && !identity::is_proved(info) {
+            continue;
         }
         return Some(image);
     }
     problems.append(&mut said);
-    problems.extend(unverified.is_some().then_some(Problem::Unverified));
-    unverified
+    None
 }
 
 fn open_jit(info: &ObjectInfo, pid: u32, options: &Options, problems: &mut Vec<Problem>) -> Opened {

@@ -20,7 +20,7 @@ use pct_profile::text::numbers::{seconds, share};
 use pct_profile::text::table::{Align, Column, Rank, Table, tame};
 use pct_profile::{Pattern, Profile};
 use pct_reports::sources::Sources;
-use pct_symbols::BuildId;
+use pct_symbols::{BuildId, ObjectInfo};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
@@ -346,7 +346,7 @@ fn code_listings(
         if offsets.is_empty() {
             continue;
         }
-        match code_of(object, &offsets) {
+        match code_of(object, copies, &offsets) {
             Ok(found) => {
                 for code in found {
                     let weights = weights_in(&code, &mut offsets);
@@ -378,9 +378,11 @@ fn by_object(
 ///
 /// # Errors
 /// When the file cannot be read, or is not the one that was sampled.
-fn code_of(object: &Object, offsets: &BTreeMap<u64, Weight>) -> Result<Vec<CodeOf>> {
+fn code_of(object: &Object, copies: &Copies, offsets: &BTreeMap<u64, Weight>) -> Result<Vec<CodeOf>> {
     let build_id = object.build_id.as_deref().and_then(BuildId::parse);
-    code::of_file(Path::new(&object.path), build_id.as_ref(), offsets.keys().copied())
+    let also_try = copies.objects(Path::new(&object.path));
+    let info = ObjectInfo { build_id, version: object.version, also_try, ..ObjectInfo::file(&object.path) };
+    code::of_object(info, offsets.keys().copied())
 }
 
 /// Takes out of `offsets` what lies in the function: weights by address.
@@ -431,7 +433,7 @@ pub(super) fn copy_beside(folder: &Path, face: &Face, remark: &mut dyn FnMut(Str
             weights_in(function, &mut offsets);
         }
         if !offsets.is_empty() {
-            match code_of(object, &offsets) {
+            match code_of(object, &earlier, &offsets) {
                 Ok(more) => code.extend(more),
                 Err(why) => {
                     remark(format!("{}: no instructions: {}", object.path, crate::errors::chain(&why)));

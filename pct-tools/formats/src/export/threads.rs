@@ -67,7 +67,7 @@ mod tests {
         for pid in 1..processes {
             b.process(Process { name: "other".into(), pid: 7 + pid, ..Process::default() });
         }
-        let object = b.object(Object { path: "/bin/prog".into(), build_id: None, kind: ObjectKind::File });
+        let object = b.object(Object::new("/bin/prog", ObjectKind::File));
         let [main, a, z] = ["main", "a", "b"].map(|name| b.function(object, name));
         let frames = [main, a, z].map(|function| b.plain_frame(function));
         let main = b.stack(None, frames[0]);

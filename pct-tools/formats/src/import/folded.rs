@@ -176,7 +176,7 @@ impl<'t> Stacks<'t> {
         let process =
             b.process(Process { name: "folded".into(), clock: "imported".into(), ..Process::default() });
         let thread = b.thread(process, 0, "");
-        let object = b.object(Object { path: "[folded]".into(), build_id: None, kind: ObjectKind::Unknown });
+        let object = b.object(Object::new("[folded]", ObjectKind::Unknown));
         Self { b, thread, object, frames: FxHashMap::default(), before: ("", Vec::new()) }
     }
 

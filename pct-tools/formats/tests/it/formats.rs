@@ -44,7 +44,7 @@ fn made(stacks: &[Made<'_>]) -> Profile {
     for (frames, samples, ns) in stacks {
         let mut at = None;
         for (object, function) in *frames {
-            let object = b.object(Object { path: (*object).into(), build_id: None, kind: ObjectKind::File });
+            let object = b.object(Object::new(*object, ObjectKind::File));
             let function = b.function(object, function);
             let frame = b.plain_frame(function);
             at = Some(b.stack(at, frame));

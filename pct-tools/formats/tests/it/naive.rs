@@ -23,7 +23,7 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
 
 fn built(rows: &[Row]) -> Profile {
     let mut b = Builder::new(false);
-    let object = b.object(Object { path: "/bin/prog".into(), build_id: None, kind: ObjectKind::File });
+    let object = b.object(Object::new("/bin/prog", ObjectKind::File));
     let process = b.process(Process { pid: 7, name: "prog".into(), hz: 1000, ..Process::default() });
     let threads: Vec<_> = (0..THREADS).map(|n| b.thread(process, 7, &format!("thread {n}"))).collect();
     for (thread, functions, samples) in rows {

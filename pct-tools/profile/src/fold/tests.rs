@@ -12,7 +12,7 @@ fn profile(lines: &str) -> Profile {
     let mut b = Builder::new(true);
     let process = b.process(Process { name: "python3".into(), ..Process::default() });
     let thread = b.thread(process, 1, "python3");
-    let mut object = |path: &str, kind| b.object(Object { path: path.into(), build_id: None, kind });
+    let mut object = |path: &str, kind| b.object(Object::new(path, kind));
     let image = object("/usr/bin/python3", ObjectKind::File);
     let library = object("/lib/libx.so", ObjectKind::File);
     let libc = object("/lib/libc.so.6", ObjectKind::File);

@@ -158,9 +158,7 @@ impl<'a> KernelHalves<'a> {
         }
         let object = match function.module {
             None => b.kernel(),
-            Some(module) => {
-                b.object(Object { path: format!("[{module}]"), build_id: None, kind: ObjectKind::Kernel })
-            }
+            Some(module) => b.object(Object::new(format!("[{module}]"), ObjectKind::Kernel)),
         };
         let function = b.function(object, function.name);
         let frame = b.plain_frame(function);

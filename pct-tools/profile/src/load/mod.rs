@@ -11,6 +11,7 @@ mod alive;
 mod allocators;
 mod blocked;
 mod chains;
+pub mod copies;
 mod heap;
 mod images;
 mod kernel;

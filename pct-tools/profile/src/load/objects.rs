@@ -1,9 +1,9 @@
 //! Regions of a recording as objects of the symbolizer, and when the same addresses meant other code.
 
-use super::alive;
-use pct_format::record::{RegionFacts, region_flag};
+use super::{alive, copies};
+use pct_format::record::{Contents, RegionFacts, region_flag};
 use pct_format::{Header, Index, Region};
-use pct_symbols::{BuildId, CodeAddr, ObjectId, ObjectInfo, ObjectKind, Symbolizer};
+use pct_symbols::{BuildId, CodeAddr, FileVersion, ObjectId, ObjectInfo, ObjectKind, Symbolizer};
 use rustc_hash::FxHashMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -19,6 +19,8 @@ pub(super) struct Objects<'r, 'i> {
     made: MadeCode,
     /// The process's own root, if that is another than ours.
     root: Option<PathBuf>,
+    /// Copies of files that went away while they were sampled.
+    copies: Vec<PathBuf>,
 }
 
 /// Where the names of code that a process made are, and which files are surely not its own.
@@ -43,7 +45,8 @@ impl<'r, 'i> Objects<'r, 'i> {
         let header = index.file().header();
         let made = MadeCode::from_index(index, &header, path);
         let root = root.map(Path::to_owned).or_else(|| alive::other_root_of(&header));
-        Self { index, symbols, of_region: FxHashMap::default(), kernel: None, made, root }
+        let copies = copies::all_of(path.parent().unwrap_or(Path::new(".")));
+        Self { index, symbols, of_region: FxHashMap::default(), kernel: None, made, root, copies }
     }
 
     /// The object of a region, with where the process has its file if its root is not ours.
@@ -53,6 +56,10 @@ impl<'r, 'i> Objects<'r, 'i> {
             && let Ok(below) = info.path.strip_prefix("/")
         {
             info.also_try.push(root.join(below));
+        }
+        if info.kind == ObjectKind::File {
+            let copies: Vec<PathBuf> = copies::named(&self.copies, &info.path).map(Path::to_owned).collect();
+            info.also_try.extend(copies);
         }
         info
     }
@@ -189,9 +196,20 @@ pub fn object_info(region: &RegionFacts<Vec<u8>>, ns_pid: u32) -> ObjectInfo {
         kind,
         build_id: BuildId::new(&region.build_id),
         dev_ino: (region.inode != 0).then_some((region.device, region.inode)),
+        version: version_of(region),
         map_offset: Some(region.offset),
         path,
         ..ObjectInfo::default()
+    }
+}
+
+/// What a region says of its file's contents. Where there is a build-id, that says it all.
+fn version_of(region: &RegionFacts<Vec<u8>>) -> FileVersion {
+    let Contents { octets, changed_ns, first_page } = region.contents;
+    if region.build_id.is_empty() {
+        FileVersion { bytes: octets, changed_ns, first_page }
+    } else {
+        FileVersion::default()
     }
 }
 

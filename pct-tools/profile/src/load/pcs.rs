@@ -6,7 +6,7 @@
 use super::raw::{ROOT, Raw, RawFrame};
 use super::{Error, Options, Progress, each_once, files_of, note_or_first, whole};
 use crate::model::Account;
-use pct_symbols::{CodeAddr, Image, ObjectId, ObjectKind, Symbolizer};
+use pct_symbols::{CodeAddr, Image, ObjectId, ObjectKind, Symbolizer, image_of};
 use rustc_hash::FxHashMap;
 use std::path::PathBuf;
 
@@ -119,7 +119,7 @@ impl Pcs {
             ObjectKind::Jit { .. } => return pct_symbols::jit::address_of(row.offset),
             ObjectKind::Vdso | ObjectKind::Kernel | ObjectKind::Opaque => return row.offset,
         }
-        let image = self.images.entry(object).or_insert_with(|| Image::open(&info.path).ok());
+        let image = self.images.entry(object).or_insert_with(|| image_of(info).ok());
         image.as_ref().and_then(|image| image.address_of_offset(row.offset)).unwrap_or(row.offset)
     }
 

@@ -319,7 +319,7 @@ impl Places<'_> {
             _ => (path.into_owned(), ObjectKind::Anonymous),
         };
         let build_id = info.build_id.as_ref().map(ToString::to_string);
-        let id = b.object(Object { path, build_id, kind });
+        let id = b.object(Object { path, build_id, version: info.version, kind });
         self.objects.insert(object, id);
         id
     }

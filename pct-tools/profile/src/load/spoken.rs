@@ -55,7 +55,7 @@ impl SpokenTable {
 /// The object of a file's functions.
 fn module(b: &mut Builder, language: Language, file: &str) -> crate::model::ObjectId {
     let path = if file.is_empty() { format!("[{}]", language.name()) } else { file.to_owned() };
-    b.object(Object { path, build_id: None, kind: ObjectKind::Module(language) })
+    b.object(Object::new(path, ObjectKind::Module(language)))
 }
 
 /// The frame that stands for frames that are not there; `None`: nothing is shown for them.

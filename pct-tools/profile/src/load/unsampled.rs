@@ -292,7 +292,7 @@ struct Rows<'p> {
 impl<'p> Rows<'p> {
     fn new(profile: &'p mut Profile, told: Told) -> Self {
         let processes = profile.processes.enumerate().map(|(id, process)| (process.pid, id)).collect();
-        let object = Object { path: NOBODY.to_owned(), build_id: None, kind: ObjectKind::NotSampled };
+        let object = Object::new(NOBODY, ObjectKind::NotSampled);
         let object = profile.objects.push(object);
         let root = plain_frame(profile, object, NOBODY);
         let root = profile.stacks.push(StackNode { parent: None, frame: root });

@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn an_interpreter_allocates_for_what_it_runs() {
         let mut b = Builder::new(false);
-        let mut object = |path: &str, kind| b.object(Object { path: path.into(), build_id: None, kind });
+        let mut object = |path: &str, kind| b.object(Object::new(path, kind));
         let image = object("/usr/bin/python3", ObjectKind::File);
         let module = object("/srv/load.py", ObjectKind::Module(Language::Python));
         let extension = object("/srv/resize.so", ObjectKind::File);

@@ -31,8 +31,7 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
 
 fn built(rows: &[Row]) -> Profile {
     let mut b = Builder::new(false);
-    let objects =
-        OBJECTS.map(|path| b.object(Object { path: path.into(), build_id: None, kind: ObjectKind::File }));
+    let objects = OBJECTS.map(|path| b.object(Object::new(path, ObjectKind::File)));
     let processes: Vec<_> = (1..)
         .zip(PROCESSES)
         .map(|(pid, name)| b.process(Process { pid, name: name.into(), hz: 1000, ..Process::default() }))

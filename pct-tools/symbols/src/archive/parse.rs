@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
+use pct_elf::FileVersion;
 use pct_num::{NumError, str2num};
 
 use super::escape::unescape;
@@ -85,6 +86,7 @@ impl Reader<'_> {
             }
             b'A' => self.address(rest)?,
             b'F' => self.frame(rest)?,
+            b'v' => self.version(rest)?,
             b'd' => self.declarations(rest)?,
             b'c' => self.system_call(rest)?,
             // Lower-case tags are reserved for additions that an older reader may ignore.
@@ -114,8 +116,25 @@ impl Reader<'_> {
         };
         let path = unescape(path).ok_or_else(|| self.bad("its path is not well escaped"))?;
         let kind = if kind == ObjectKind::Opaque && is_of_boot(&path) { ObjectKind::Kernel } else { kind };
-        self.archive.push(kind, PathBuf::from(OsString::from_vec(path)), build_id);
+        self.archive.push(kind, PathBuf::from(OsString::from_vec(path)), build_id, FileVersion::default());
         self.last = None;
+        Ok(())
+    }
+
+    /// Reads what told the contents of the object's file from others.
+    fn version(&mut self, rest: &[u8]) -> Result<(), ArchiveError> {
+        let mut words = rest.split(|b| *b == b' ');
+        let [bytes, changed_ns, first_page] = std::array::from_fn(|_| words.next().unwrap_or(&[]));
+        let bad = |e: NumError| self.bad(format!("a version: {e}"));
+        let version = FileVersion {
+            bytes: str2num::<10>(bytes).map_err(bad)?,
+            changed_ns: str2num::<10>(changed_ns).map_err(bad)?,
+            first_page: str2num::<16>(first_page).map_err(bad)?,
+        };
+        match self.archive.objects.last_mut() {
+            Some(object) => object.version = version,
+            None => return Err(self.bad("a version (v) before any object (O)")),
+        }
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 //! Functions that lie near each other are listed by one objdump, which reads the symbols of the whole object first.
 
 use anyhow::{Context as _, Result, bail};
-use pct_symbols::{BuildId, CodeAddr, Image, ObjectInfo, Symbolizer};
+use pct_symbols::{CodeAddr, ObjectInfo, Symbolizer, image_of};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -43,20 +43,11 @@ const MARGIN: u64 = 64;
 ///
 /// # Errors
 /// When the file cannot be read, or is not the one that was sampled: its code is another by now.
-pub(super) fn of_file(
-    path: &Path,
-    sampled: Option<&BuildId>,
-    offsets: impl Iterator<Item = u64> + Clone,
-) -> Result<Vec<CodeOf>> {
-    let image = Image::open(path)?;
-    if let Some(sampled) = sampled
-        && image.build_id() != Some(sampled)
-    {
-        let found = image.build_id().map_or_else(|| "none".to_owned(), ToString::to_string);
-        bail!("the file has changed since: its build-id is {found}, {sampled} was sampled");
-    }
+pub(super) fn of_object(info: ObjectInfo, offsets: impl Iterator<Item = u64> + Clone) -> Result<Vec<CodeOf>> {
+    let image = image_of(&info).map_err(anyhow::Error::msg)?;
+    let path = image.path();
     let mut symbols = Symbolizer::default();
-    let object = symbols.add(ObjectInfo::file(path));
+    let object = symbols.add(info);
     symbols.resolve(offsets.clone().map(|offset| (object, CodeAddr::Pc(offset))));
     // Start of the function to its place in the file and its last sample, as image addresses.
     let mut starts: BTreeMap<u64, Wanted> = BTreeMap::new();

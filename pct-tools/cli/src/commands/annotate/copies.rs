@@ -32,6 +32,8 @@ pub(crate) struct Copies {
     code: HashMap<Key, Vec<CodeOf>>,
     /// Folders that hold source files.
     sources: Vec<PathBuf>,
+    /// Copies of programs and libraries that went away while they were sampled.
+    objects: Vec<PathBuf>,
     /// Why copies that are there could not be read.
     pub(crate) remarks: Vec<String>,
 }
@@ -73,6 +75,7 @@ impl Copies {
             if sources.is_dir() && !copies.sources.contains(&sources) {
                 copies.sources.push(sources);
             }
+            copies.objects.extend(pct_profile::load::copies::all_of(folder));
             let code = folder.join(CODE);
             match read(&code) {
                 Ok(objects) => copies.code.extend(objects),
@@ -81,6 +84,11 @@ impl Copies {
             }
         }
         copies
+    }
+
+    /// Copies that may be of the program or library of this path.
+    pub(super) fn objects(&self, path: &Path) -> Vec<PathBuf> {
+        pct_profile::load::copies::named(&self.objects, path).map(Path::to_owned).collect()
     }
 
     /// The functions of an object that were copied.

@@ -31,7 +31,7 @@ fn recording() -> Option<Vec<u8>> {
 fn recording_of(samples: u64) -> Option<Vec<u8>> {
     let (start, end, offset, path) = libc()?;
     let mut b = Builder::new();
-    b.region(1, 0, start..end, offset, 1, &[], path.as_bytes());
+    b.region(1, 0, start..end, offset, 0, &[], path.as_bytes());
     let threads = [b.thread(0, 100, b"first"), b.thread(0, 101, b"second")];
     let place = |i: u64| start + (i * 7919 * 64) % (end - start);
     let stacks: Vec<u32> =

@@ -369,7 +369,7 @@ impl Frames<'_> {
 
     fn of_kernel(&self, b: &mut Builder, address: CodeAddr) -> FrameId {
         let Some((path, name)) = self.kernel.frame(address) else { return b.system_frame() };
-        let object = b.object(Object { path, build_id: None, kind: ObjectKind::Kernel });
+        let object = b.object(Object::new(path, ObjectKind::Kernel));
         let function = b.function(object, name.unwrap_or("[no symbol]"));
         let address = Some(address.lookup());
         b.frame(Frame { function, file: None, line: 0, address, inlined: false })
@@ -401,7 +401,8 @@ impl Frames<'_> {
                 _ => ObjectKind::Anonymous,
             };
             let path = if path.is_empty() { "[jit]".to_owned() } else { path };
-            b.object(Object { path, build_id: info.build_id.as_ref().map(ToString::to_string), kind })
+            let build_id = info.build_id.as_ref().map(ToString::to_string);
+            b.object(Object { build_id, ..Object::new(path, kind) })
         });
         let plain = Frame {
             function: b.function(id, "[no symbol]"),

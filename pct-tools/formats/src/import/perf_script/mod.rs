@@ -261,7 +261,7 @@ impl Samples {
             "[unknown]" if kind == ObjectKind::Kernel => "kernel",
             path => path,
         };
-        let object = self.b.object(Object { path: path.to_owned(), build_id: None, kind });
+        let object = self.b.object(Object::new(path, kind));
         let name = if frame.symbol == "[unknown]" { "[no symbol]" } else { frame.symbol };
         let function = self.b.function(object, name);
         let inlined = frame.object.is_none();

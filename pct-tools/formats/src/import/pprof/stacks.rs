@@ -199,7 +199,7 @@ impl<'a> Build<'a> {
         let kind = kind_of(&path);
         let path = if path.is_empty() { "[unknown]".to_owned() } else { path };
         let build_id = (!build_id.is_empty()).then_some(build_id);
-        let id = self.b.object(Object { path, build_id, kind });
+        let id = self.b.object(Object { build_id, ..Object::new(path, kind) });
         self.objects.insert(mapping, id);
         id
     }
