@@ -51,4 +51,5 @@ pub mod regions;
 pub mod safe;
 pub mod subject;
 pub mod tasks;
+pub mod unlinked;
 pub mod unwind;

@@ -45,6 +45,7 @@ mod live {
     mod python_hosts;
     mod python_programs;
     mod recording_lost;
+    mod replaced;
     mod static_programs;
     mod wait_futexes;
     mod wait_path;

@@ -149,6 +149,7 @@ fn inject(
                 "{ours}/   end it with: pct off {}   look at any time: pct report {ours}",
                 args.pid
             ));
+            compiled::keep_what_is_gone(args.pid, &place.ours, face);
             return Ok(ExitCode::SUCCESS);
         }
         (None, Some(home)) => face.hint(format_args!(

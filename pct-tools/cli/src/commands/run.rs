@@ -168,6 +168,12 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             if let Some(Err(why)) = maps.as_mut().map(|maps| maps.copy(folder)) {
                 face.warn(format_args!("names of code made at run time are not kept: {why}"));
             }
+            match maps.as_mut().map_or(Ok(&[][..]), |maps| maps.copy_objects(folder)) {
+                Ok(remarks) => remarks.iter().for_each(|line| face.warn(line)),
+                Err(why) => {
+                    face.warn(format_args!("programs or libraries that were deleted are not kept: {why}"));
+                }
+            }
             for line in maps.iter().flat_map(maps::Watched::java_without_names) {
                 face.hint(line);
             }

@@ -6,14 +6,16 @@
 //! (docs/pct-format.md). Without maps it looks ten times a second, with maps fifty times, and two hundred
 //! times where one grew lately. It holds maps open, so that a program may take its map away at its end.
 //!
-//! Java programs are asked for their names (`java`), unless the user forbids it.
+//! The same looks hold programs and libraries open (`held_objects`). Java programs are asked for their names
+//! (`java`), unless the user forbids it.
 
+use super::held_objects::HeldObjects;
 use super::java::{Asker, JavaNames};
 use nix::fcntl::OFlag;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow};
 use pct_profile::load;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -100,10 +102,13 @@ struct Process {
 #[derive(Default)]
 pub struct Watched {
     folder: PathBuf,
-    /// Recordings whose process is known.
-    recordings: HashSet<PathBuf>,
+    /// Recordings whose process is known, with its number.
+    recordings: HashMap<PathBuf, u32>,
     /// By process id.
     maps: HashMap<u32, (Process, Option<Map>)>,
+    objects: HeldObjects,
+    /// When copies of objects were made last.
+    copied_at: Option<Instant>,
     asker: Option<Asker>,
     /// What Java programs were asked, by process id, once the asker has ended.
     java: HashMap<u32, JavaNames>,
@@ -117,6 +122,7 @@ impl Watched {
             let now = Instant::now();
             if now >= find_at {
                 self.find();
+                self.copy_early();
                 // Of thousands of processes no more than a part of a processor's time.
                 find_at = Instant::now() + IDLE.max(now.elapsed() * 50);
             }
@@ -140,12 +146,16 @@ impl Watched {
         for path in
             entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "pct"))
         {
-            if let Some((pid, process)) =
-                (!self.recordings.contains(&path)).then(|| process_of(&path)).flatten()
-            {
-                self.recordings.insert(path);
+            let known = self.recordings.get(&path).copied();
+            let pid = known.or_else(|| {
+                let (pid, process) = process_of(&path)?;
+                self.recordings.insert(path.clone(), pid);
                 self.maps.insert(pid, (process, None));
                 self.asker.iter().for_each(|asker| asker.add(pid, process.start_ticks));
+                Some(pid)
+            });
+            if let Some(pid) = pid {
+                self.objects.note_mappings(&path, pid);
             }
         }
         let mut open = self.maps.values().filter(|(_, map)| map.is_some()).count();
@@ -157,6 +167,16 @@ impl Watched {
             }
             open += 1;
             *map = Map::open(&path, *process).or(map.take());
+        }
+    }
+
+    /// Copies what is gone while the program runs: pct may be killed. What fails is tried again at the end. A folder
+    /// in the target's file system is no place for copies.
+    fn copy_early(&mut self) {
+        let is_due = self.copied_at.is_none_or(|at| at.elapsed() >= Duration::from_secs(1));
+        if is_due && !self.folder.starts_with("/proc") {
+            let _ = self.objects.copy(&self.folder);
+            self.copied_at = Some(Instant::now());
         }
     }
 
@@ -196,6 +216,16 @@ impl Watched {
             write(folder, *pid, &mut (&map.file).take(MOST_OCTETS), &map.looks)?;
         }
         Ok(())
+    }
+
+    /// Copies programs and libraries that were deleted or replaced meanwhile into `folder`, in which the recordings
+    /// are by now. Returns a line for each that could not be kept, with the reason.
+    ///
+    /// # Errors
+    /// The first copy that could not be written.
+    pub fn copy_objects(&mut self, folder: &Path) -> io::Result<&[String]> {
+        self.objects.copy(folder)?;
+        Ok(self.objects.remarks())
     }
 
     /// The Java programs that gave no names: a line for each, with the reason.

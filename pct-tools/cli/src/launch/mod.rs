@@ -1,7 +1,8 @@
 //! Starting a program under the sampler: [`check`] says beforehand what cannot be profiled and why, [`spawn`] forks
 //! and executes; [`children`] passes signals on and waits; [`apart`] does what comes after the program's end,
 //! [`controller`] what stands outside of it while it runs; [`bound`] keeps a run's folder small, [`maps`] names
-//! of code that is made at run time, for which `java` asks; [`objects`] makes the file in which the
+//! of code that is made at run time, for which `java` asks,
+//! `held_objects` keeps programs and libraries that go away; [`objects`] makes the file in which the
 //! library keeps what it finds out about objects; [`elsewhere`] sees programs under another root;
 //! [`place`] finds room where a running process can write, [`spare`] where a started one can that became
 //! another user.
@@ -15,6 +16,7 @@ pub mod children;
 #[expect(unsafe_code, reason = "prctl, signal dispositions")]
 pub mod controller;
 pub mod elsewhere;
+pub mod held_objects;
 mod java;
 pub mod maps;
 pub mod objects;

@@ -1,8 +1,10 @@
-//! Names of code that the target compiles while pct is attached to it.
+//! What goes away when the target ends, or before: names of code that it compiles, programs and libraries that are
+//! deleted while pct is attached to it.
 
 use super::Args;
 use crate::commands::run::Java;
 use crate::face::Face;
+use crate::launch::held_objects;
 use crate::launch::maps::{Watch, Watched};
 use std::path::Path;
 
@@ -22,7 +24,20 @@ pub(super) fn keep(maps: Option<Watched>, folder: &Path, face: &Face) {
     if let Err(why) = maps.copy(folder) {
         face.warn(format_args!("names of code made at run time are not kept: {why}"));
     }
+    say_kept(maps.copy_objects(folder), face);
     for line in maps.java_without_names() {
         face.hint(line);
+    }
+}
+
+/// Copies programs and libraries that are deleted already, for a recording that goes on without us.
+pub(super) fn keep_what_is_gone(pid: i32, folder: &Path, face: &Face) {
+    say_kept(held_objects::copy_what_is_gone(pid, folder), face);
+}
+
+fn say_kept<L: AsRef<[String]>>(kept: std::io::Result<L>, face: &Face) {
+    match kept {
+        Ok(remarks) => remarks.as_ref().iter().for_each(|line| face.warn(line)),
+        Err(why) => face.warn(format_args!("programs or libraries that were deleted are not kept: {why}")),
     }
 }
