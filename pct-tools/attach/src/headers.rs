@@ -9,7 +9,6 @@ use pct_elf::{
     APART_BYTES, Ahead, BytesAt, FIRST_PAGE_BYTES, FileVersion, HEAD_BYTES, Image, hash_first_page,
     headers_apart,
 };
-use pct_format::record::Contents;
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 use std::fs::{File, OpenOptions};
 use std::io::Read as _;
@@ -76,17 +75,17 @@ impl Headers {
     }
 
     /// What tells the contents of the object's file from others. `map` is one of its mappings in process `pid`.
-    pub(crate) fn contents(&self, map: &MemoryMap, pid: i32, memory: &impl Memory) -> Contents {
+    pub(crate) fn version(&self, map: &MemoryMap, pid: i32, memory: &impl Memory) -> FileVersion {
         let mapped = self.apart.is_none().then(|| hash_first_page(&Readable(memory), self.at)).flatten();
         let first_page = mapped.unwrap_or(0);
         let file = open(map, pid).filter(|file| {
             file.metadata().is_ok_and(|facts| facts.ino() == map.inode)
                 && (first_page == 0 || first_page_of(file) == Some(first_page))
         });
-        let (octets, changed_ns) = file.and_then(|file| file.metadata().ok()).map_or((0, 0), |facts| {
+        let (bytes, changed_ns) = file.and_then(|file| file.metadata().ok()).map_or((0, 0), |facts| {
             (facts.len(), FileVersion::changed_ns(facts.mtime(), facts.mtime_nsec()))
         });
-        Contents { octets, changed_ns, first_page }
+        FileVersion { bytes, changed_ns, first_page }
     }
 
     /// A process's memory, with these headers in it.

@@ -528,7 +528,7 @@ fn boot_id() -> [u8; 16] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pct_format::record::Contents;
+    use pct_elf::FileVersion;
     use pct_format::{File, Index};
 
     fn subject(limit: usize) -> Subject {
@@ -564,7 +564,7 @@ mod tests {
             flags: 0,
             build_id: vec![9; 20],
             path: b"/bin/prog".to_vec(),
-            contents: Contents::default(),
+            version: FileVersion::default(),
         };
         r.regions(std::slice::from_ref(&region));
         let t = r.thread(42, b"worker");

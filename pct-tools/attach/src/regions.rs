@@ -2,7 +2,8 @@
 
 use crate::headers::Headers;
 use crate::memory::Memory;
-use pct_format::record::{Contents, RegionFacts, region_flag};
+use pct_elf::FileVersion;
+use pct_format::record::{RegionFacts, region_flag};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +18,7 @@ pub struct Regions {
 #[derive(Debug, Clone, Default)]
 struct Identity {
     build_id: Vec<u8>,
-    contents: Contents,
+    version: FileVersion,
 }
 
 const DELETED: &[u8] = b" (deleted)";
@@ -43,7 +44,7 @@ impl Regions {
             if map.perms.contains(MMPermissions::WRITE) {
                 flags |= region_flag::WRITABLE;
             }
-            let Identity { build_id, contents } = self.identity(map, maps, (pid, memory));
+            let Identity { build_id, version } = self.identity(map, maps, (pid, memory));
             found.push(RegionFacts {
                 start: map.address.0,
                 end: map.address.1,
@@ -53,7 +54,7 @@ impl Regions {
                 flags,
                 build_id,
                 path,
-                contents,
+                version,
             });
         }
         found
@@ -72,8 +73,9 @@ impl Regions {
             Headers::of_mapping(map, maps, pid, memory).map_or_else(Identity::default, |headers| {
                 let build_id = headers.build_id(memory).unwrap_or_default();
                 let unnamed = build_id.is_empty() && map.inode != 0;
-                let contents = if unnamed { headers.contents(map, pid, memory) } else { Contents::default() };
-                Identity { build_id, contents }
+                let version =
+                    if unnamed { headers.version(map, pid, memory) } else { FileVersion::default() };
+                Identity { build_id, version }
             });
         if map.inode != 0 {
             self.identities.insert(key, identity.clone());

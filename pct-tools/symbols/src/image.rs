@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use object::{Object, ObjectSection, ObjectSegment};
-use pct_elf::{FIRST_PAGE_BYTES, FileVersion, hash_first_page};
+use pct_elf::{FIRST_PAGE_BYTES, FileVersion, hash_first_page, maps_device};
 
 use crate::map::FileMap;
 use crate::sections;
@@ -111,14 +111,6 @@ pub struct Image {
     unpacked: [OnceLock<Vec<u8>>; PACKABLE.len()],
 }
 
-/// stat(2)'s device number with its major part in the upper half and its minor part in the lower, which is how
-/// maps files write it.
-fn split_device(device: u64) -> u64 {
-    let major = device >> 8 & 0xfff | device >> 32 & !0xfff;
-    let minor = device & 0xff | device >> 12 & 0xffff_ff00;
-    major << 32 | minor
-}
-
 /// The hash of a file's first page.
 fn first_page(file: &[u8]) -> u64 {
     let mut page = [0; FIRST_PAGE_BYTES];
@@ -156,7 +148,7 @@ impl Image {
         let (map, meta) =
             FileMap::open(path).map_err(|source| ImageError::Io { path: path.to_path_buf(), source })?;
         let mut image = Image::of_bytes(path, Bytes::Map(map))?;
-        image.dev_ino = Some((split_device(meta.dev()), meta.ino()));
+        image.dev_ino = Some((maps_device(meta.dev()), meta.ino()));
         image.changed_ns = FileVersion::changed_ns(meta.mtime(), meta.mtime_nsec());
         Ok(image)
     }
@@ -326,17 +318,4 @@ fn unpack<'a>(packed: &object::CompressedData<'a>) -> Option<Cow<'a, [u8]>> {
         return None;
     }
     packed.decompress().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::split_device;
-
-    #[test]
-    fn devices_are_compared_as_maps_files_name_them() {
-        // glibc's makedev(0xfe, 0), (8, 1), (0x1234, 0xabcde).
-        assert_eq!(split_device(0xfe00), 0xfe << 32);
-        assert_eq!(split_device(0x801), 8 << 32 | 1);
-        assert_eq!(split_device(0x1000_abc2_34de), 0x1234 << 32 | 0xa_bcde);
-    }
 }

@@ -99,7 +99,7 @@ pub(crate) fn open(info: &ObjectInfo, options: &Options, problems: &mut Vec<Prob
 /// The file that has an object's code: its own, or a copy.
 ///
 /// # Errors
-/// Why there is none, in words.
+/// What stands in the way, as a sentence for people.
 pub fn image_of(info: &ObjectInfo) -> Result<Image, String> {
     let mut problems = Vec::new();
     open_file(info, &mut problems).ok_or_else(|| match problems.into_iter().next() {

@@ -32,4 +32,4 @@ pub use memory::{Ahead, BytesAt, Memory};
 pub use notes::{Note, Notes};
 pub use symbols::{Symbol, Symbols};
 pub use unloadable::Unloadable;
-pub use version::{FIRST_PAGE_BYTES, FileVersion, hash_first_page};
+pub use version::{FIRST_PAGE_BYTES, FileVersion, hash_first_page, maps_device};

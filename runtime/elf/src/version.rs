@@ -33,6 +33,14 @@ impl FileVersion {
     }
 }
 
+/// A device number of stat(2) as maps files write it: `major << 32 | minor`.
+#[must_use]
+pub const fn maps_device(device: u64) -> u64 {
+    let major = device >> 8 & 0xfff | device >> 32 & !0xfff;
+    let minor = device & 0xff | device >> 12 & 0xffff_ff00;
+    major << 32 | minor
+}
+
 /// A hash of the page at `at`, where a file's first page is; never 0. It is FNV-1a over words of eight bytes
 /// instead of bytes. What is behind a file's end counts as zeros, as it does in a mapping. `None`: it cannot be read.
 ///
@@ -83,6 +91,14 @@ mod tests {
     fn the_hash_in_files_never_changes() {
         let page: vec::Vec<u8> = (0..FIRST_PAGE_BYTES).map(|i| (i % 251) as u8).collect();
         assert_eq!(hash_first_page(&page.as_slice(), 0), Some(1_108_240_799_878_674_032));
+    }
+
+    #[test]
+    fn devices_are_compared_as_maps_files_name_them() {
+        // glibc's makedev(0xfe, 0), (8, 1), (0x1234, 0xabcde).
+        assert_eq!(maps_device(0xfe00), 0xfe << 32);
+        assert_eq!(maps_device(0x801), 8 << 32 | 1);
+        assert_eq!(maps_device(0x1000_abc2_34de), 0x1234 << 32 | 0xa_bcde);
     }
 
     #[test]

@@ -10,9 +10,9 @@ use crate::heap::{self, AllocServer};
 use crate::layout::{self, Text, header as at, segment_kind};
 use crate::push::{self, SegmentHead};
 use crate::record::{
-    self, CodeFacts, Contents, Encoder, Frame, InterpreterState, Language, LineTableForm, LineTablePart,
-    RegionFacts,
+    self, CodeFacts, Encoder, Frame, InterpreterState, Language, LineTableForm, LineTablePart, RegionFacts,
 };
+use pct_elf::FileVersion;
 
 /// Writes a .pct file into memory. Blocks are added as needed; nothing wraps.
 #[derive(Debug)]
@@ -162,8 +162,8 @@ impl Builder {
     ) -> &mut Self {
         let mut buffer = vec![0; 4096];
         let (start, end, device) = (range.start, range.end, 8 << 32 | 1);
-        let contents = Contents::default();
-        let facts = RegionFacts { start, end, offset, device, inode, flags: 0, build_id, path, contents };
+        let version = FileVersion::default();
+        let facts = RegionFacts { start, end, offset, device, inode, flags: 0, build_id, path, version };
         self.keep_record(facts.begin(&mut buffer, region, time));
         self
     }

@@ -21,7 +21,7 @@ pub use code::{
 };
 pub use kernel::{Boundary, Entry, KernelJoin, is_kernel_address, kernel_sample, kernel_sample_with_frames};
 pub use read::{Frames, MemoryLevel, Record, Sample, Stack, Text};
-pub use region::{Contents, RegionFacts, region_flag};
+pub use region::{RegionFacts, region_flag};
 pub use wait::{CANCELLED, HandedOn, STILL_WAITING, Wait, WaitKind};
 pub use write::{ADDRESS_BITS, Encoder, MAX_FRAMES, long_sample, sample, sample_with_frames, short_sample};
 

@@ -7,8 +7,8 @@
 //! file that was mapped and replaced between two looks is missed.
 
 use nix::fcntl::OFlag;
-use nix::sys::stat::{major, minor};
 use pct_attach::{tasks, unlinked};
+use pct_elf::maps_device;
 use pct_format::layout::header;
 use pct_profile::load::copies;
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 /// Files that are held at most, and what part of the descriptors that pct may have.
-const MOST_FILES: u64 = 500;
+const MOST_FILES: usize = 500;
 const PART_OF_DESCRIPTORS: u64 = 2;
 /// Size of all copies together, in octets.
 const MOST_OCTETS: u64 = 256 << 20;
@@ -98,7 +98,7 @@ impl HeldObjects {
         let ours = std::fs::metadata("/").ok().map(|meta| (meta.dev(), meta.ino()));
         let room = descriptors().min(MOST_FILES);
         for map in &maps.0 {
-            if self.files.len() as u64 >= room {
+            if self.files.len() >= room {
                 return;
             }
             if let Some((id, path)) = executable(map) {
@@ -109,8 +109,8 @@ impl HeldObjects {
                     });
                     let loaded = || unlinked::file_from_memory(pid, map, &maps.0).map(HeldOctets::Loaded);
                     let contents = file.or_else(loaded)?;
-                    if let HeldOctets::Loaded(octets) = &contents {
-                        self.loaded += octets.len() as u64;
+                    if let HeldOctets::Loaded(_) = &contents {
+                        self.loaded += contents.octets();
                         if self.loaded > MOST_LOADED {
                             return None;
                         }
@@ -206,9 +206,10 @@ pub fn copy_what_is_gone(pid: i32, folder: &Path) -> io::Result<Vec<String>> {
 }
 
 /// Descriptors that may be used for held files.
-fn descriptors() -> u64 {
+fn descriptors() -> usize {
     use nix::sys::resource::{Resource, getrlimit};
-    getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft / PART_OF_DESCRIPTORS)
+    let may_have = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft / PART_OF_DESCRIPTORS);
+    usize::try_from(may_have).unwrap_or(usize::MAX)
 }
 
 /// How often the regions of a recording's process have changed.
@@ -244,7 +245,7 @@ fn open(process: &Path, map: &MemoryMap, id: FileId) -> Option<File> {
     [named, process.join("exe"), mapped].iter().find_map(|place| {
         let flags = OFlag::O_NONBLOCK.bits();
         let meta = std::fs::metadata(place).ok()?;
-        let device = major(meta.dev()) << 32 | minor(meta.dev());
+        let device = maps_device(meta.dev());
         // Unnamed devices have another number in maps files.
         let is_same = meta.is_file() && meta.ino() == id.1 && (device == id.0 || device >> 32 == 0);
         let file =

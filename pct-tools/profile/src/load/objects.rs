@@ -1,9 +1,9 @@
 //! Regions of a recording as objects of the symbolizer, and when the same addresses meant other code.
 
 use super::{alive, copies};
-use pct_format::record::{Contents, RegionFacts, region_flag};
+use pct_format::record::{RegionFacts, region_flag};
 use pct_format::{Header, Index, Region};
-use pct_symbols::{BuildId, CodeAddr, FileVersion, ObjectId, ObjectInfo, ObjectKind, Symbolizer};
+use pct_symbols::{BuildId, CodeAddr, ObjectId, ObjectInfo, ObjectKind, Symbolizer};
 use rustc_hash::FxHashMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -196,20 +196,10 @@ pub fn object_info(region: &RegionFacts<Vec<u8>>, ns_pid: u32) -> ObjectInfo {
         kind,
         build_id: BuildId::new(&region.build_id),
         dev_ino: (region.inode != 0).then_some((region.device, region.inode)),
-        version: version_of(region),
+        version: region.version,
         map_offset: Some(region.offset),
         path,
         ..ObjectInfo::default()
-    }
-}
-
-/// What a region says of its file's contents. Where there is a build-id, that says it all.
-fn version_of(region: &RegionFacts<Vec<u8>>) -> FileVersion {
-    let Contents { octets, changed_ns, first_page } = region.contents;
-    if region.build_id.is_empty() {
-        FileVersion { bytes: octets, changed_ns, first_page }
-    } else {
-        FileVersion::default()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Decodes records from a file's words, which may be damaged or come from another writer.
 
 use super::write::WEIGHT_FOLLOWS;
-use super::{ADDRESS_BITS, CodeFacts, Contents, Frame, HandedOn, LineTablePart, RegionFacts, Wait};
+use super::{ADDRESS_BITS, CodeFacts, Frame, HandedOn, LineTablePart, RegionFacts, Wait};
 use crate::head::{Head, kind};
 use crate::words::Words;
+use pct_elf::FileVersion;
 
 /// Text packed into a record.
 #[derive(Clone, Copy, Debug)]
@@ -439,8 +440,8 @@ impl<'a> Record<'a> {
                     flags: rest.number()?,
                     build_id: rest.text()?,
                     path: rest.text()?,
-                    contents: Contents {
-                        octets: rest.number().unwrap_or(0),
+                    version: FileVersion {
+                        bytes: rest.number().unwrap_or(0),
                         changed_ns: rest.number().unwrap_or(0),
                         first_page: rest.number().unwrap_or(0),
                     },

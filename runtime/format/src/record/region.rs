@@ -2,6 +2,7 @@
 
 use super::write::Encoder;
 use crate::head::kind;
+use pct_elf::FileVersion;
 
 /// A region of code: its addresses and contents. `T` holds octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,28 +23,17 @@ pub struct RegionFacts<T> {
     pub build_id: T,
     /// Path from the maps file, without ` (deleted)`; `[vdso]`; empty = anonymous.
     pub path: T,
-    /// What tells the file's contents from others, if the object has no build-id.
-    pub contents: Contents,
-}
-
-/// What tells a file's contents from others. Zeros: not known; older recordings say nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Contents {
-    /// The file's size in octets.
-    pub octets: u64,
-    /// When its contents changed last, in nanoseconds since 1970.
-    pub changed_ns: u64,
-    /// A hash of its first page.
-    pub first_page: u64,
+    /// What tells the file's contents from others, if the object has no build-id. Older recordings say nothing.
+    pub version: FileVersion,
 }
 
 impl<T> RegionFacts<T> {
     /// The same facts with their octets in another form.
     #[must_use]
     pub fn map<U>(self, mut octets: impl FnMut(T) -> U) -> RegionFacts<U> {
-        let Self { start, end, offset, device, inode, flags, build_id, path, contents } = self;
+        let Self { start, end, offset, device, inode, flags, build_id, path, version } = self;
         let (build_id, path) = (octets(build_id), octets(path));
-        RegionFacts { start, end, offset, device, inode, flags, build_id, path, contents }
+        RegionFacts { start, end, offset, device, inode, flags, build_id, path, version }
     }
 }
 
@@ -61,9 +51,9 @@ impl<T: AsRef<[u8]>> RegionFacts<T> {
             .number(self.flags)
             .text(self.build_id.as_ref())
             .text(self.path.as_ref())
-            .number(self.contents.octets)
-            .number(self.contents.changed_ns)
-            .number(self.contents.first_page)
+            .number(self.version.bytes)
+            .number(self.version.changed_ns)
+            .number(self.version.first_page)
             .finish(kind::REGION_BEGIN, id)
     }
 }

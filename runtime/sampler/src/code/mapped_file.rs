@@ -6,8 +6,7 @@ use crate::code::maps::Mapping;
 use crate::sys::loaded::MemoryFile;
 use crate::sys::text::Buf;
 use crate::sys::{self, Fd};
-use pct_elf::{FileVersion, hash_first_page};
-use pct_format::record::Contents;
+use pct_elf::{FileVersion, hash_first_page, maps_device};
 
 /// Opens the file of a mapping by its path. `None`: it is gone, it cannot be read, it is no regular file, or the path
 /// is too long. Another file may have that path by now.
@@ -23,15 +22,15 @@ pub(super) fn open(m: &Mapping<'_>) -> Option<Fd> {
 }
 
 /// What tells the contents of the mapping's file from later ones. `first_page`: where its first page is mapped.
-pub(super) fn contents(m: &Mapping<'_>, first_page: Option<u64>, memory: &Fd) -> Contents {
+pub(super) fn version(m: &Mapping<'_>, first_page: Option<u64>, memory: &Fd) -> FileVersion {
     let hash = first_page.and_then(|at| hash_first_page(&MemoryFile(memory), at)).unwrap_or(0);
-    let (octets, changed_ns) = open(m).and_then(|file| size_and_change(&file, m, hash)).unwrap_or((0, 0));
-    Contents { octets, changed_ns, first_page: hash }
+    let (bytes, changed_ns) = open(m).and_then(|file| size_and_change(&file, m, hash)).unwrap_or((0, 0));
+    FileVersion { bytes, changed_ns, first_page: hash }
 }
 
 /// Size and time of the last change of an open file, if it is the mapping's and not one that took its path.
 fn size_and_change(file: &Fd, m: &Mapping<'_>, first_page: u64) -> Option<(u64, u64)> {
-    let [device, inode, octets, seconds, nanoseconds] = sys::version_of_file(file).ok()?;
+    let [device, inode, bytes, seconds, nanoseconds] = sys::version_of_file(file).ok()?;
     let is_same = if maps_device(device) == m.device {
         inode == m.inode
     } else {
@@ -39,12 +38,5 @@ fn size_and_change(file: &Fd, m: &Mapping<'_>, first_page: u64) -> Option<(u64, 
         first_page != 0 && hash_first_page(&MemoryFile(file), 0) == Some(first_page)
     };
     let changed_ns = FileVersion::changed_ns(seconds.cast_signed(), nanoseconds.cast_signed());
-    is_same.then_some((octets, changed_ns))
-}
-
-/// A device number of stat(2) as `major << 32 | minor`.
-fn maps_device(device: u64) -> u64 {
-    let major = device >> 8 & 0xfff | device >> 32 & !0xfff;
-    let minor = device & 0xff | device >> 12 & 0xffff_ff00;
-    major << 32 | minor
+    is_same.then_some((bytes, changed_ns))
 }

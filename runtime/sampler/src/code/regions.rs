@@ -22,12 +22,12 @@ use crate::sys::loaded::MemoryFile;
 use crate::sys::lock::Lock;
 use crate::sys::text::Buf;
 use crate::sys::{self, CStr};
-use pct_elf::{Ahead, HEAD_BYTES, Image};
+use pct_elf::{Ahead, FileVersion, HEAD_BYTES, Image};
 use pct_format::LossCause;
 use pct_format::head::kind;
 use pct_format::layout::{SEGMENT_HEADER_BYTES, SEGMENT_HEADER_WORDS, Wanted, header as at, segment_kind};
 use pct_format::push::SegmentHead;
-use pct_format::record::{Contents, Encoder, RegionFacts, region_flag};
+use pct_format::record::{Encoder, RegionFacts, region_flag};
 
 /// Most regions known at a time.
 pub const MAX_REGIONS: usize = 8192;
@@ -418,7 +418,7 @@ impl Scan<'_> {
         }
         let mut build_id = [0u8; 32];
         let mut len = 0;
-        let mut contents = Contents::default();
+        let mut version = FileVersion::default();
         if let Some(memory) = memory
             && (m.inode != 0 || path == b"[vdso]")
         {
@@ -441,7 +441,7 @@ impl Scan<'_> {
             }
             len = image.and_then(|image| image.build_id(&memory, &mut build_id)).unwrap_or(0);
             if len == 0 && m.inode != 0 {
-                contents = mapped_file::contents(m, first_page, file);
+                version = mapped_file::version(m, first_page, file);
             }
         }
         if len > 0 && path == self.program.bytes() {
@@ -451,7 +451,7 @@ impl Scan<'_> {
         let path = path.get(..path.len().min(6000)).unwrap_or(&[]);
         let build_id = build_id.get(..len).unwrap_or(&[]);
         let (start, end, offset, device, inode) = (m.start, m.end, m.offset, m.device, m.inode);
-        let facts = RegionFacts { start, end, offset, device, inode, flags, build_id, path, contents };
+        let facts = RegionFacts { start, end, offset, device, inode, flags, build_id, path, version };
         let record = facts.begin(self.record, id, self.now);
         keep_record(self.keep, self.log, record);
         Entry {
