@@ -173,10 +173,13 @@ fn arm_event(session: &Session, ring: &Ring, own: Own, first: fn(u64) -> u64) ->
 /// would cut short the call that the thread was taken from. So its clock begins anew, and the signals that wait are
 /// taken away.
 pub(crate) fn before_given_back(session: &Session) {
-    if let Some(ring) = session.rings.own(session.may_call())
-        && ring.perf_page.load(Ordering::Relaxed) != 0
-    {
-        let _ = arm_event(session, ring, Some(None), clock::first_after_borrowing);
+    if let Some(ring) = session.rings.own(session.may_call()) {
+        if ring.perf_page.load(Ordering::Relaxed) != 0 {
+            let _ = arm_event(session, ring, Some(None), clock::first_after_borrowing);
+        }
+        // A tick has met it already, most likely. A bounded timer whose signal is taken away never expires again.
+        let period = session.settings.period_ns.load(Ordering::Relaxed);
+        bounded::begin_timer_anew(ring, clock::first_after_borrowing(period));
     }
     numbers::drop_pending(session);
 }

@@ -3,9 +3,9 @@
 //! children that it waited for (getrusage).
 
 use pct_kit::harm::ended_with;
-use pct_tests::pct::binary;
+use pct_tests::pct::{self, binary, seconds_in_kernel};
 use pct_tests::tool_or_skip;
-use pct_tests::victims::{victim, victim_with};
+use pct_tests::victims::{Guest, victim, victim_with, works};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
@@ -216,4 +216,21 @@ fn by_shell(said: &str) -> f64 {
     let times: Vec<f64> = said.split_whitespace().filter_map(seconds).collect();
     assert_eq!(times.len(), 4, "{said}");
     times.iter().sum()
+}
+
+#[test]
+fn time_in_the_kernel_is_sampled_in_a_program_that_pct_attached_to() {
+    let ways: [&[&str]; 2] = [&[], &["--method", "4"]];
+    for way in ways {
+        let here = tempfile::tempdir().expect("a folder");
+        // One thread, which spends three quarters of its time in system calls.
+        let words = ["60", "20000", "0", "75", "1", "1"];
+        let guest = Guest::start(Command::new(victim("bursts.c")).args(words));
+        works(guest.pid(), 0.1);
+        guest.attached(here.path(), &[way, &["--out", "recording"]].concat(), 1.5);
+        let rows = pct::report(&here.path().join("recording"), &[]);
+        let all: f64 = rows.iter().map(|row| row.cpu_seconds).sum();
+        let in_kernel = seconds_in_kernel(&rows);
+        assert!(all > 1.0 && in_kernel > 0.5 * all, "{way:?}: {in_kernel} of {all} s: {rows:?}");
+    }
 }

@@ -53,6 +53,11 @@ pub(crate) fn start_timer_again(session: &Session, ring: &Ring) {
     }
 }
 
+/// A controller gives the thread back soon, and takes away what its timer has sent meanwhile: it expires in `first_ns`.
+pub(crate) fn begin_timer_anew(ring: &Ring, first_ns: u64) {
+    thread_timer::start_again(ring, first_ns, interval());
+}
+
 /// A thread's timer goes on without us.
 pub(crate) fn let_timer_go_on(ring: &Ring) {
     // Not one that has no time left: its thread has ended.
