@@ -20,7 +20,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use pct_format::OffFor;
-use pct_sampler::process::{leaving, life, report, session, threads};
+use pct_sampler::process::{leaving, life, report, session, threads, watch};
 use pct_sampler::sys::filter;
 
 use crate::host::{Real, real};
@@ -150,6 +150,11 @@ const SYS_EXECVEAT: usize = 322;
 const SYS_EXECVE: usize = 221;
 #[cfg(target_arch = "aarch64")]
 const SYS_EXECVEAT: usize = 281;
+#[cfg(target_arch = "x86_64")]
+const SYS_CLONE: usize = 56;
+#[cfg(target_arch = "aarch64")]
+const SYS_CLONE: usize = 220;
+const SYS_CLONE3: usize = 435;
 const SYS_LANDLOCK_RESTRICT_SELF: usize = 446;
 #[cfg(target_arch = "x86_64")]
 const SYS_PRCTL: usize = 157;
@@ -193,6 +198,9 @@ extern "C" fn before_syscall(_: usize, number: usize, first: usize, second: usiz
         SYS_SECCOMP => look_at_seccomp(first, third),
         SYS_PRCTL => look_at_prctl(first, second, third),
         SYS_LANDLOCK_RESTRICT_SELF => before_landlock(),
+        SYS_CLONE => crate::threads::before_clone_with(first),
+        // Its flags are in the host's memory, and the address may lead nowhere.
+        SYS_CLONE3 => watch::expect_unseen_threads(),
         SYS_EXECVE | SYS_EXECVEAT => {
             if let Some(session) = own() {
                 leaving::before_bare_exec(session);

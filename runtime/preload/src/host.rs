@@ -27,6 +27,7 @@ macro_rules! functions {
 functions! {
     Environ "environ",
     PthreadCreate "pthread_create",
+    Clone "clone",
     DefaultAttributes "pthread_getattr_default_np",
     StackSize "pthread_attr_getstacksize",
     GuardSize "pthread_attr_getguardsize",

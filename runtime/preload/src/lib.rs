@@ -8,6 +8,7 @@
 //! | wrapped | why |
 //! |---|---|
 //! | `pthread_create` | a new thread arms itself at once ([`threads`]) |
+//! | `clone` | a thread may come that does not arm itself ([`threads`]) |
 //! | `fork`, `_Fork`, `daemon`, `forkpty` | our signals are held back meanwhile; the child begins anew ([`process`]) |
 //! | `execve` and kin, `posix_spawn` | the next program is followed although its environment lacks us ([`exec`]) |
 //! | `sigaction`, `signal` and kin | our signals stay ours, the host believes it has them ([`signals`]) |

@@ -12,7 +12,7 @@
 use core::sync::atomic::Ordering;
 
 use pct_sampler::{
-    code::walked_modules, process::bookkeeping, process::life, process::session, record::time,
+    code::walked_modules, process::bookkeeping, process::life, process::session, process::watch, record::time,
 };
 
 use crate::host::{self, Real, real};
@@ -24,11 +24,19 @@ const APART_NS: u64 = 2_000_000;
 /// What [`before_change`] is called with by `dlclose`.
 const CLOSES: usize = 2;
 
-extern "C" fn before_change(which: usize) -> usize {
+/// What [`before_change`] is called with by `dlmopen`.
+const NAMESPACE: usize = 1;
+
+extern "C" fn before_change(which: usize, _: usize, flags: usize) -> usize {
+    const RTLD_DEEPBIND: usize = 8;
+    if which == NAMESPACE || which != CLOSES && flags & RTLD_DEEPBIND != 0 {
+        // Such an object calls its own C library, or the host's without us.
+        watch::expect_unseen_threads();
+    }
     look_for_change(which == CLOSES);
     match which {
         0 => real(Real::Dlopen),
-        1 => real(Real::Dlmopen),
+        NAMESPACE => real(Real::Dlmopen),
         _ => real(Real::Dlclose),
     }
 }

@@ -1,5 +1,7 @@
 //! `pthread_create`: the new thread arms itself before it runs the host's function.
 //!
+//! `clone` passes as it is: a thread that is made so is found by the housekeeper, which is told that it comes.
+//!
 //! What the host wanted to start is kept in a small pool until the thread fetches it; our code then jumps to the host's
 //! function, so that none of our frames is left on the thread's stack. If the pool is full, or sampling is
 //! off, the call passes as it is and the housekeeper finds the thread later.
@@ -11,9 +13,10 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(all(feature = "waits", target_arch = "x86_64"))]
 use pct_sampler::waits;
-use pct_sampler::{process::life, process::session, process::threads, sys};
+use pct_sampler::{process::life, process::session, process::threads, process::watch};
 
 use crate::host::{Real, real};
+use crate::jump::jump_after;
 
 const POOL: usize = 256;
 
@@ -169,7 +172,7 @@ extern "C" fn arm(place: &'static Start) -> Next {
         && session.on.load(Ordering::Relaxed)
         && session.may_call()
     {
-        let armed = threads::arm(session, sys::gettid(), true, false);
+        let armed = threads::arm_newborn(session);
         if armed.is_ok()
             && let Some(ring) = session.rings.own(true)
         {
@@ -183,6 +186,21 @@ extern "C" fn arm(place: &'static Start) -> Next {
     }
     next
 }
+
+/// The host is about to call `clone` with these flags.
+pub(crate) fn before_clone_with(flags: usize) {
+    const CLONE_THREAD: usize = 0x1_0000;
+    if flags & CLONE_THREAD != 0 {
+        watch::expect_unseen_threads();
+    }
+}
+
+extern "C" fn before_clone(_: usize, _: usize, _: usize, flags: usize) -> usize {
+    before_clone_with(flags);
+    real(Real::Clone)
+}
+
+jump_after!(clone, before_clone, 0);
 
 /// Where new threads begin: arms, then jumps to the host's function as if it had been called.
 #[cfg(target_arch = "x86_64")]

@@ -41,6 +41,7 @@ mod live {
     mod memory_live;
     mod odd_objects;
     mod off_cpu;
+    mod own_clock;
     mod processes;
     mod python_hosts;
     mod python_programs;

@@ -69,6 +69,7 @@ fn it_exports_what_the_shell_lists_and_nothing_else() {
         "_exit",
         "bsd_signal",
         "chroot",
+        "clone",
         "daemon",
         "dlclose",
         "dlmopen",

@@ -13,9 +13,10 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::process::own_stack::on_own_stack;
-use crate::process::passing::pass_us_by;
+use crate::process::passing::{self, pass_us_by};
 use crate::process::session::{House, Session};
 use crate::process::threads;
+use crate::process::watch::{ROUND_NS, watch};
 use crate::record::rings::Ring;
 use crate::record::time;
 use crate::signal::clock::perf;
@@ -51,7 +52,9 @@ fn find_newborn(session: &Session) {
     let house = if spent_until > began { None } else { session.house.try_lock() };
     let Some(mut house) = house else {
         session.stale.store(true, Ordering::Relaxed);
-        return;
+        // The next tick looks. But who made the thread may sleep for ever.
+        let _ = passing::some_begin_to_pass_by();
+        return watch(session, ROUND_NS);
     };
     on_own_stack(session, &mut house, |session: &Session, house: &mut House| {
         threads::retire_dead(session, house);

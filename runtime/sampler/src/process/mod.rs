@@ -26,4 +26,4 @@ mod store;
 pub(crate) mod tasks;
 pub mod threads;
 pub mod toggle;
-pub(crate) mod watch;
+pub mod watch;

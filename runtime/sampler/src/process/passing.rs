@@ -1,12 +1,18 @@
 //! Whether new threads are made without our seeing it: in static programs, and where we were attached.
-//! [`super::births`] looks for them.
+//! [`super::births`] looks for them. And whether single ones may be, where births pass through us.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use crate::code::system_calls;
 use crate::record::time;
 
 /// Since when, monotonic ns; 0: births pass through us.
 static PASS_BY_SINCE: AtomicU64 = AtomicU64::new(0);
+
+/// The program makes threads in a way that we do not see.
+static SOME_PASS_BY: AtomicBool = AtomicBool::new(false);
+/// Threads that a round found before they said that they are there.
+static FOUND: AtomicU32 = AtomicU32::new(0);
 
 /// From now on births pass us by.
 pub fn begin_to_pass_by() {
@@ -31,5 +37,48 @@ pub(crate) fn pass_by_for(now_ns: u64) -> Option<u64> {
     match PASS_BY_SINCE.load(Ordering::Relaxed) {
         0 => None,
         since => Some(now_ns.wrapping_sub(since)),
+    }
+}
+
+/// Whether single births may pass us by: the program makes threads by `clone`, or from an object that calls the C
+/// library without us, or makes system calls itself, or a round has found a thread that had not said that it is there.
+///
+/// (Threads that the C library makes for notifications, SIGEV_THREAD, block all signals: nothing would sample them.)
+#[must_use]
+pub(crate) fn some_may_pass_by() -> bool {
+    SOME_PASS_BY.load(Ordering::Relaxed)
+        || FOUND.load(Ordering::Relaxed) != 0
+        || system_calls::actions_may_change()
+}
+
+/// From now on single births may pass us by. Whether they might before.
+pub(super) fn some_begin_to_pass_by() -> bool {
+    SOME_PASS_BY.swap(true, Ordering::Relaxed)
+}
+
+/// A round has found a thread.
+pub(super) fn found_by_round() {
+    if !pass_us_by() {
+        FOUND.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A thread that a round has found is one whose birth passes through us: the round was quicker.
+pub(super) fn was_only_found_early() {
+    let _ = FOUND.try_update(Ordering::Relaxed, Ordering::Relaxed, |found| found.checked_sub(1));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_a_round_finds_early_has_not_passed_by() {
+        was_only_found_early();
+        assert!(!some_may_pass_by(), "never less than none");
+        found_by_round();
+        assert!(some_may_pass_by());
+        was_only_found_early();
+        assert!(!some_may_pass_by());
     }
 }

@@ -10,7 +10,7 @@ use core::sync::atomic::{Ordering, fence};
 
 use crate::code::regions::keep_record;
 use crate::process::session::{self, House, Session};
-use crate::process::{previous, tasks};
+use crate::process::{passing, previous, tasks};
 use crate::record::log::Log;
 use crate::record::rings::Ring;
 use crate::signal::clock::by_timer::go_by_timer;
@@ -80,6 +80,18 @@ pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<
         session.stale.store(true, Ordering::Relaxed);
     }
     armed
+}
+
+/// Arms the calling thread, whose birth has passed through us.
+///
+/// # Errors
+/// As [`arm`].
+pub fn arm_newborn(session: &Session) -> sys::Result<()> {
+    let tid = sys::gettid();
+    if session.rings.by_tid(tid).is_some() {
+        passing::was_only_found_early();
+    }
+    arm(session, tid, true, false)
 }
 
 /// CPU ns of the thread that no sample stands for, `cpu` being all that it has used.
@@ -485,6 +497,7 @@ pub fn retire_dead(session: &Session, house: &mut House) {
 pub fn discover(session: &Session, house: &mut House) {
     let pid = session.pid.load(Ordering::Relaxed);
     let arm = |tid: u32| {
+        passing::found_by_round();
         let _ = arm(session, tid, false, false);
     };
     let listed = match list_unarmed(session, &mut house.buffer, arm) {

@@ -191,6 +191,12 @@ pub fn sees_kernel(ring: &Ring) -> bool {
     has_records(ring.perf_page.load(Ordering::Relaxed))
 }
 
+/// Whether the thread's event tells of the threads that it makes.
+#[must_use]
+pub(crate) fn tells_of_births(ring: &Ring) -> bool {
+    ring.perf_page.load(Ordering::Relaxed) & MORE_PAGES == WITH_NEWS
+}
+
 const fn has_records(page: u64) -> bool {
     page & MORE_PAGES > WITH_NEWS
 }
