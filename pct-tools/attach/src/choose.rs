@@ -120,7 +120,7 @@ pub struct Facts {
     pub pid: i32,
     /// The name in `/proc/PID/comm`.
     pub name: String,
-    /// The state letter of `/proc/PID/stat`.
+    /// The state letter of `/proc/PID/stat`; X from when the process begins to end.
     pub state: char,
     /// Number of threads.
     pub threads: usize,
@@ -214,8 +214,8 @@ impl Plan {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The process has ended and waits for its parent.
-    #[error("process {0} is a zombie: it has ended already")]
+    /// The process has ended and waits for its parent, or is giving its memory back.
+    #[error("process {0} has ended already")]
     Zombie(i32),
     /// The process is a kernel thread or has no executable.
     #[error("process {0} has no program of its own (a kernel thread, or it is ending)")]

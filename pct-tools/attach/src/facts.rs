@@ -100,10 +100,9 @@ pub fn start_time(pid: i32) -> Option<u64> {
     let stat = tasks::read_text(format!("/proc/{pid}/stat")).ok()?;
     // The program's name may contain spaces and brackets. The state (field 3) and the other fields follow it.
     let mut fields = stat.rsplit(')').next()?.split_whitespace();
-    let has_ended = matches!(fields.next(), Some("Z" | "X"));
-    let start = fields.nth(18)?.parse().ok()?;
-    // the first thread may have ended while others run on
-    (!has_ended || !tasks::has_ended(&tasks::folder(pid))).then_some(start)
+    let start = fields.nth(19)?.parse().ok()?;
+    // The first thread may have ended while others run on.
+    (!tasks::has_ended(&tasks::folder(pid))).then_some(start)
 }
 
 fn status_word(text: &str, key: &str) -> Option<String> {
@@ -151,13 +150,16 @@ fn read_once(pid: i32) -> Result<Target, FactsError> {
     let maps: Vec<MemoryMap> = tasks::maps(pid).map(|m| m.0).unwrap_or_default();
     let may_trace = memory.is_some() && !maps.is_empty();
     let class = class_of(exe_file);
+    let state = word("State").and_then(|w| w.chars().next()).unwrap_or(stat.state);
+    // Last: what was read before is of a process that lived.
+    let has_ended = tasks::has_ended(&folder);
     let caught = word("SigCgt").and_then(|w| u64::from_str_radix(&w, 16).ok()).unwrap_or(0);
 
     let mut target = Target {
         facts: Facts {
             pid,
             name: stat.comm.clone(),
-            state: word("State").and_then(|w| w.chars().next()).unwrap_or(stat.state),
+            state: if has_ended { 'X' } else { state },
             threads: usize::try_from(stat.num_threads).unwrap_or(0),
             tracer: number("TracerPid").unwrap_or(0),
             same_user: same_user(&status),

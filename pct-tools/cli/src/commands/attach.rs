@@ -11,11 +11,12 @@ use crate::errors::{Usage, chain};
 use crate::face::{Face, say};
 use crate::launch::place::{Library, PathPair};
 use crate::runlib;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use pct_attach::blob::{self, Blob};
 use pct_attach::children::{self, Made};
 use pct_attach::choose::{Facts, Libc, Link, Method, Plan, Wish, choose};
 use pct_attach::facts::{self, Target};
+use pct_attach::image::PctNote;
 use pct_attach::inject::{self, Done, InjectError};
 use pct_attach::loaded::read_when_loaded;
 use pct_attach::memory::ProcessMemory;
@@ -124,7 +125,10 @@ fn inject(
     let watch = Watch::begin(target, args.hz.unwrap_or(INSIDE_HZ));
     let before = Made::by(args.pid);
     let tree = args.follow.then(|| Tree::begin(args.pid, &place.now()));
-    let done = injected(args, target, method, &place).inspect_err(|_| place.remove_if_empty())?;
+    let lives = || facts::start_time(args.pid) == Some(target.start_time);
+    let done = injected(args, target, method, &place).inspect_err(|_| place.remove_if_empty());
+    let done =
+        done.map_err(|why| if lives() { why } else { anyhow!("process {} has ended meanwhile", args.pid) })?;
     let Injected { method, done, failed } = done;
     face.hint(format_args!(
         "attached to {} ({}) by {method}; it was stopped for {:.1} ms{}",
@@ -161,7 +165,6 @@ fn inject(
     let maps = compiled::watch(args, &place.now());
     let signals = Signals::control();
     let end = args.time.map(|time| Instant::now() + time);
-    let lives = || facts::start_time(args.pid) == Some(target.start_time);
     let mut is_off = false;
     while lives() && !is_off {
         if let Some(tree) = &mut tree {
@@ -180,24 +183,14 @@ fn inject(
             "not sampled: what it forked meanwhile (of which {living} live; the others used {seconds:.2} CPU s): --follow does"
         ));
     }
-    if lives() && !is_off {
-        let memory = ProcessMemory::open(args.pid, true)?;
-        let mut again = facts::read(args.pid)?;
-        again.note = Some(done.note);
-        loop {
-            match inject::off(&again, &memory) {
-                Err(_) if !lives() => break, // it ended by itself just now
-                // all its threads are in vfork, say: it must not be left sampled
-                Err(InjectError::NoSafePoint { .. })
-                    if signals.wait(0).is_none_or(|s| s == libc::SIGCHLD) => {}
-                Err(why) => {
-                    let id = args.pid;
-                    return Err(why)
-                        .context(format!("process {id} is still being sampled (pct off {id} ends that)"));
-                }
-                Ok(_) => break,
-            }
-        }
+    // (It may end by itself just now.)
+    if lives()
+        && !is_off
+        && let Err(why) = switch_off(args.pid, done.note, &signals)
+        && lives()
+    {
+        let id = args.pid;
+        return Err(why).context(format!("process {id} is still being sampled (pct off {id} ends that)"));
     }
     let maps = compiled::end(maps);
     let files = recordings(&place.now());
@@ -225,6 +218,20 @@ fn inject(
         face.hint(format_args!("{ours}/   try: pct report {ours}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Turns the sampler off whose entry points are `note`.
+fn switch_off(pid: i32, note: PctNote, signals: &Signals) -> Result<()> {
+    let memory = ProcessMemory::open(pid, true)?;
+    let mut target = facts::read(pid)?;
+    target.note = Some(note);
+    loop {
+        match inject::off(&target, &memory) {
+            // All its threads are in vfork, say: it must not be left sampled.
+            Err(InjectError::NoSafePoint { .. }) if signals.wait(0).is_none_or(|s| s == libc::SIGCHLD) => {}
+            done => return Ok(done.map(|_| ())?),
+        }
+    }
 }
 
 /// The root folder of a target that has another one than we. What is open stays when the target has ended.

@@ -36,7 +36,12 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let memory = ProcessMemory::open(args.pid, true)?;
     // Its recording is mapped until it is off.
     let recording = tasks::mapped_file(args.pid, "pct").filter(|_| target.facts.same_files);
-    let stopped = inject::off(&target, &memory)?;
+    let stopped = match inject::off(&target, &memory) {
+        Err(_) if facts::start_time(args.pid) != Some(target.start_time) => {
+            bail!("process {} has ended meanwhile", args.pid)
+        }
+        stopped => stopped?,
+    };
     face.hint(format_args!(
         "off; process {} was stopped for {:.1} ms",
         args.pid,

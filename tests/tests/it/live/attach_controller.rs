@@ -1,9 +1,11 @@
-//! What becomes of a recording whose controller is killed while the program lives on, or has too few descriptors.
+//! What becomes of a recording whose controller is killed while the program lives on, or has too few descriptors, or is
+//! asked to end when the program does.
 
 use pct_kit::started::Killed;
+use pct_kit::wait::wait_until;
 use pct_tests::pct::binary;
 use pct_tests::tool_or_skip;
-use pct_tests::victims::victim;
+use pct_tests::victims::{Guest, signal, victim, works};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -87,4 +89,32 @@ fn threads_are_sampled_from_outside_though_descriptors_are_few() {
     let json: serde_json::Value = serde_json::from_slice(&json.expect("pct").stdout).expect("JSON");
     let rows = json["rows"].as_array().expect("rows").len();
     assert_eq!(rows, 61, "threads with samples: {}", json["account"]);
+}
+
+/// The kernel gives back much memory before it says that a process has ended.
+#[test]
+fn a_program_that_is_giving_its_memory_back_has_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for method in ["2", "4", "6"] {
+        let target = Guest::started(&mut Command::new(victim("largeend.c")), "ready");
+        let id = target.id();
+        let out = folder.path().join(method);
+        let mut command = Command::new(binary());
+        command.args(["attach", "--for", "1000", "--method", method, "-o"]).arg(&out).arg(&id);
+        let attach = Guest::start(command.stderr(Stdio::piped()));
+        wait_until("a recording", || recordings(&out) == 1);
+        works(target.pid(), 0.3);
+        signal(target.pid(), "TERM");
+        signal(attach.pid(), "INT");
+        if method != "6" {
+            let off = Command::new(binary()).args(["off", &id]).output().expect("pct can be run");
+            let said = String::from_utf8_lossy(&off.stderr);
+            assert_eq!(said, format!("pct: process {id} has ended already\n"));
+        }
+        let attach = attach.wait();
+        let said = String::from_utf8_lossy(&attach.stderr);
+        assert!(attach.status.success(), "method {method}: {said}");
+        assert!(report(&out).contains("main"), "method {method}: {said}");
+        target.wait();
+    }
 }
