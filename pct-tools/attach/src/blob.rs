@@ -7,6 +7,7 @@
 //! Its segments are never writable and executable at once: mapped writable, filled through `/proc/PID/mem`,
 //! then protected.
 
+use crate::dispatch;
 use crate::facts::Target;
 use crate::image::{self, PctNote};
 use crate::inject::{self, Done, InjectError, Need, OWN_CALL, at_safe_point};
@@ -242,6 +243,7 @@ pub fn by_blob(
     blob: &Blob,
     options: &str,
 ) -> Result<Done, InjectError> {
+    dispatch::check(target)?;
     let (note, stopped, tries) =
         at_safe_point(target, memory, Need::Nothing, |thread| load(thread, memory, blob, options))?;
     Ok(Done { stopped, tries, note, children: false })

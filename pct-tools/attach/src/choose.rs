@@ -164,6 +164,8 @@ pub struct Facts {
     pub has_proc: bool,
     /// The target has its own handler for SIGPROF.
     pub sigprof_caught: bool,
+    /// The target has its own handler for SIGSYS, by which a program learns of calls that it does not let happen.
+    pub sigsys_caught: bool,
     /// The target handles all signals that the sampler could use for its clock (Go programs do).
     pub signals_taken: bool,
     /// Threads that block the sampler's signal use a good part of the CPU time.
@@ -424,6 +426,7 @@ mod tests {
             same_files: true,
             has_proc: true,
             sigprof_caught: false,
+            sigsys_caught: false,
             signals_taken: false,
             signals_blocked: false,
             shell: false,

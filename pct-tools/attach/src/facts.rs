@@ -183,6 +183,7 @@ fn read_once(pid: i32) -> Result<Target, FactsError> {
             same_files: same_files(pid),
             has_proc: has_proc(&process),
             sigprof_caught: caught & (1 << (libc::SIGPROF - 1)) != 0,
+            sigsys_caught: caught & (1 << (libc::SIGSYS - 1)) != 0,
             signals_taken: caught & CLOCK_SIGNALS == CLOCK_SIGNALS,
             signals_blocked: working_threads_block(&process),
             shell: is_shell(pid),

@@ -9,7 +9,9 @@
 //! dlclose is riskier.
 
 use crate::children::{self, Functions};
-use crate::choose::Refusal;
+use crate::delays::tell;
+pub use crate::delays::{DELAYED, PATIENCE};
+use crate::dispatch;
 use crate::facts::{self, Target};
 use crate::image::{Image, PctNote};
 pub use crate::inject_error::InjectError;
@@ -22,9 +24,8 @@ use crate::ptrace::stop::let_late_go;
 use crate::ptrace::sys::ChildSignal;
 use crate::safe::{Candidates, SafePoints, any_call};
 use crate::tasks;
+use crate::turn::Turn;
 use procfs::process::MemoryMap;
-use std::fs::TryLockError;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Limit for one call.
@@ -41,10 +42,6 @@ const SEARCH: Duration = Duration::from_secs(5);
 /// Limit for the whole search if no thread stops at all. On a busy disk or processor a thread may need seconds to
 /// reach a stop. The target runs on meanwhile.
 const SEARCH_FOR_A_STOP: Duration = Duration::from_secs(30);
-/// A wait that takes longer is reported to the user.
-pub const PATIENCE: Duration = Duration::from_secs(1);
-/// How long pct waits for another controller.
-const TURN: Duration = Duration::from_secs(10);
 /// How long pct waits for a thread to stop before it tries another.
 const STOP: Duration = Duration::from_millis(200);
 
@@ -67,15 +64,6 @@ impl Need {
             Need::Allocator => "malloc",
             Need::Nothing => "the sampler",
         }
-    }
-}
-
-/// Called with a line about what a controller waits for, when the wait is long.
-pub static DELAYED: OnceLock<fn(&str)> = OnceLock::new();
-
-fn tell(line: std::fmt::Arguments<'_>) {
-    if let Some(told) = DELAYED.get() {
-        told(&line.to_string());
     }
 }
 
@@ -243,61 +231,6 @@ fn is_of_this_thread(pid: i32, error: &CallError) -> bool {
     }
 }
 
-/// The right to borrow threads of one process. One controller at a time has it, because two would write their
-/// frames to the same address. It ends with the controller.
-pub(crate) struct Turn {
-    process: i32,
-    _locked: std::fs::File,
-}
-
-impl Turn {
-    /// Waits until the turn is free.
-    pub(crate) fn wait_for_turn(pid: i32) -> Result<Turn, InjectError> {
-        let gone = |_| InjectError::Facts(facts::FactsError::NoSuchProcess(pid));
-        let folder = std::fs::File::open(format!("/proc/{pid}")).map_err(gone)?;
-        let start = Instant::now();
-        let mut told = false;
-        loop {
-            match folder.try_lock() {
-                Ok(()) => return Ok(Turn { process: pid, _locked: folder }),
-                Err(TryLockError::WouldBlock) if start.elapsed() < TURN => {
-                    if !told && start.elapsed() > PATIENCE {
-                        told = true;
-                        tell(format_args!("another pct is at work in process {pid}: waiting for it"));
-                    }
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                Err(TryLockError::WouldBlock) => return Err(InjectError::Busy(pid)),
-                // this kernel has no such locks: go on as if there were no other controller
-                Err(TryLockError::Error(_)) => return Ok(Turn { process: pid, _locked: folder }),
-            }
-        }
-    }
-
-    /// Reads the target again, since another controller may have worked on it during the first reading or since. (The
-    /// maps alone do not show that: a sampler that was being loaded then is in them, but was not recognised.)
-    fn read_again(&self, target: &Target) -> Result<Target, InjectError> {
-        let mut now = facts::read(self.process)?;
-        // a killed controller releases its thread in a moment
-        let start = Instant::now();
-        while now.facts.tracer != 0 && start.elapsed() < PATIENCE {
-            std::thread::sleep(Duration::from_millis(1));
-            now = facts::read(self.process)?;
-        }
-        if (now.start_time, now.start_stack) != (target.start_time, target.start_stack) {
-            return Err(InjectError::Reused(self.process));
-        }
-        if now.facts.tracer != 0 {
-            let refusal = Refusal::Traced { pid: self.process, tracer: now.facts.tracer };
-            return Err(InjectError::Refused(refusal));
-        }
-        if now.note.is_some() && target.note.is_none() {
-            return Err(InjectError::Already(self.process));
-        }
-        Ok(now)
-    }
-}
-
 fn symbol(target: &Target, memory: &ProcessMemory, name: &'static str) -> Result<u64, InjectError> {
     let found = target.images.iter().find_map(|(_, i)| i.symbol(memory, name));
     found.ok_or(InjectError::Missing(name))
@@ -326,6 +259,7 @@ pub fn by_dlopen(
     options: &str,
     follow: bool,
 ) -> Result<Done, InjectError> {
+    dispatch::check(target)?;
     const RTLD_NOW: u64 = 2;
     const RTLD_NODELETE: u64 = 0x1000;
     let (dlopen, flags) = target.dlopen.ok_or(InjectError::Missing("dlopen"))?;
@@ -364,6 +298,7 @@ pub fn by_dlopen(
 /// # Errors
 /// As [`by_dlopen`].
 pub fn by_note(target: &Target, memory: &ProcessMemory, options: &str) -> Result<Done, InjectError> {
+    dispatch::check(target)?;
     let note = target.note.ok_or(InjectError::Missing("sampler's note"))?;
     let ((), stopped, tries) = at_safe_point(target, memory, Need::Nothing, |thread| {
         thread.map_scratch(OWN_CALL)?;

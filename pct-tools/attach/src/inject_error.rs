@@ -67,6 +67,16 @@ pub enum InjectError {
     /// The target may no longer be attached to.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The kernel turns its system calls into signals.
+    #[error(
+        "process {0} has its system calls turned into signals (PR_SET_SYSCALL_USER_DISPATCH), and pct's in it would be too"
+    )]
+    Dispatches(i32),
+    /// It handles SIGSYS, and nobody tells whether the kernel turns its system calls into it.
+    #[error(
+        "process {0} handles SIGSYS, and this kernel does not tell whether it turns system calls into that signal, pct's too"
+    )]
+    MayDispatch(i32),
     /// Another controller worked in the process all the time.
     #[error("another pct is at work in process {0}")]
     Busy(i32),

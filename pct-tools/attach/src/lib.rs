@@ -21,6 +21,8 @@
 pub mod blob;
 pub mod children;
 pub mod choose;
+mod delays;
+mod dispatch;
 pub mod facts;
 pub mod gadgets;
 mod go;
@@ -51,5 +53,6 @@ pub mod regions;
 pub mod safe;
 pub mod subject;
 pub mod tasks;
+mod turn;
 pub mod unlinked;
 pub mod unwind;

@@ -48,6 +48,9 @@ pub enum Unsafe {
     /// Another controller was killed while it made a call in the thread.
     #[error("it is still in a call of a pct that was killed")]
     OtherCall,
+    /// The kernel turns the thread's system calls into signals.
+    #[error("its system calls are turned into signals")]
+    Dispatch,
 }
 
 /// Functions that hold locks of the allocator, the loader or the environment, or that work without any.
@@ -200,14 +203,17 @@ impl SafePoints {
 }
 
 /// The rules for any call, even if only pct's own code runs: no restartable sequence and no call of another
-/// controller may be in progress.
+/// controller may be in progress, and system calls must be what they are.
 ///
 /// # Errors
-/// [`Unsafe::RestartableSequence`], [`Unsafe::OtherCall`].
+/// [`Unsafe::RestartableSequence`], [`Unsafe::OtherCall`], [`Unsafe::Dispatch`].
 pub fn any_call(tid: Tid, regs: &Regs, maps: &[MemoryMap], memory: &ProcessMemory) -> Result<(), Unsafe> {
     const RSEQ_CS: u64 = 8;
     if is_in_a_call(regs, maps, memory) {
         return Err(Unsafe::OtherCall);
+    }
+    if sys::dispatches_calls(tid) == Ok(true) {
+        return Err(Unsafe::Dispatch);
     }
     match sys::rseq_area(tid) {
         Ok(Some(area)) if memory.read_word(area + RSEQ_CS).is_ok_and(|cs| cs != 0) => {

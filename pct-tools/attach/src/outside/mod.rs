@@ -45,13 +45,13 @@ mod tracees;
 pub mod waiting;
 
 use crate::choose::Refusal;
-use crate::inject::Turn;
 use crate::inject_error::InjectError;
 use crate::ptrace::entry::HeldThread;
 use crate::ptrace::error::CallError;
 use crate::ptrace::sys::{self, Signals, Stop, Tid};
 use crate::subject::Manner;
 use crate::tasks;
+use crate::turn::Turn;
 use crate::unwind::Shared;
 use pct_format::header::Clock;
 use process::Process;

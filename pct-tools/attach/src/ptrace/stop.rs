@@ -92,9 +92,14 @@ pub fn set_again(tid: Tid, delivered: i32) -> Option<Regs> {
     Some(regs)
 }
 
-/// The stack pointer of a thread that runs: it is stopped for a moment. `None` when that cannot be done
-/// within `limit`, or somebody else traces it.
+/// The stack pointer of a thread that runs. `None`: as [`at_stop`].
 pub fn stack_pointer(tid: Tid, limit: Duration) -> Option<u64> {
+    at_stop(tid, limit, sys::regs)?.ok().map(|regs| regs.rsp)
+}
+
+/// What `look` finds out of a thread that runs: it is stopped for a moment. `None` when that cannot be done within
+/// `limit`, or somebody else traces it.
+pub fn at_stop<R>(tid: Tid, limit: Duration, look: impl FnOnce(Tid) -> R) -> Option<R> {
     sys::seize(tid, libc::PTRACE_O_TRACESYSGOOD).ok()?;
     if let Err(why) = interrupted(tid, limit) {
         if matches!(why, CallError::NoStop(..)) {
@@ -102,7 +107,8 @@ pub fn stack_pointer(tid: Tid, limit: Duration) -> Option<u64> {
         }
         return None;
     }
-    let regs = set_again(tid, 0);
+    let found = look(tid);
+    set_again(tid, 0);
     let _ = sys::detach(tid, 0);
-    Some(regs?.rsp)
+    Some(found)
 }

@@ -56,6 +56,7 @@ const XSTATE_ROOM: usize = 16 << 10;
 const PTRACE_GETSIGMASK: libc::c_uint = 0x420a;
 const PTRACE_SETSIGMASK: libc::c_uint = 0x420b;
 const PTRACE_GET_RSEQ_CONFIGURATION: libc::c_uint = 0x420f;
+const PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG: libc::c_uint = 0x4211;
 
 fn request(what: libc::c_uint, tid: Tid, addr: usize, data: usize) -> Result<libc::c_long, Errno> {
     // SAFETY: for every request used in this module the kernel reads and writes only the `data` object, which
@@ -239,6 +240,24 @@ pub fn rseq_area(tid: Tid) -> Result<Option<u64>, Errno> {
     let mut c = Configuration::default();
     request(PTRACE_GET_RSEQ_CONFIGURATION, tid, size_of::<Configuration>(), &raw mut c as usize)?;
     Ok((c.pointer != 0).then_some(c.pointer))
+}
+
+/// Whether a stopped thread has its system calls turned into signals (`PR_SET_SYSCALL_USER_DISPATCH`). Kernels before
+/// 6.4 do not tell: EIO.
+pub fn dispatches_calls(tid: Tid) -> Result<bool, Errno> {
+    /// `struct ptrace_sud_config` of linux/ptrace.h.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Configuration {
+        mode: u64,
+        selector: u64,
+        offset: u64,
+        length: u64,
+    }
+    let mut c = Configuration::default();
+    let size = size_of::<Configuration>();
+    request(PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, tid, size, &raw mut c as usize)?;
+    Ok(c.mode != 0)
 }
 
 /// Sends `signal` to one thread.

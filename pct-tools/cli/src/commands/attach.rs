@@ -106,6 +106,8 @@ fn begins_nothing(why: &anyhow::Error) -> bool {
                 | InjectError::On(_)
                 | InjectError::File(_)
                 | InjectError::Clock(_)
+                | InjectError::Dispatches(_)
+                | InjectError::MayDispatch(_)
                 | InjectError::Call(CallError::SystemCall { .. } | CallError::NoRoom | CallError::NoGadgets)
         )
     })

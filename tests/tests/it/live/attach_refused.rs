@@ -1,9 +1,9 @@
 //! What `pct attach` says when it cannot, and that the process is as before: exit status 1, one line that
 //! names the cause.
 
-use pct_kit::harm::harm;
+use pct_kit::harm::{harm, unharmed};
 use pct_kit::wait::wait_until;
-use pct_tests::pct::binary;
+use pct_tests::pct::{binary, report};
 use pct_tests::victims::{Guest, is_gone, victim, victim_with};
 use pct_tests::{skip, tool_or_skip};
 use std::os::unix::process::CommandExt;
@@ -58,8 +58,38 @@ fn a_kernel_thread() {
 fn a_zombie() {
     let child = Guest::start(&mut Command::new("true"));
     wait_until("true to end", || is_gone(child.pid()));
-    refused(&pct(&["attach", &child.id()]), &["zombie"]);
+    refused(&pct(&["attach", &child.id()]), &["has ended already"]);
     assert!(child.wait().status.success());
+}
+
+/// Wine and emulators do so. The sampler's calls would become the program's signals, so it stays outside.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_program_that_has_its_system_calls_turned_into_signals_is_sampled_from_outside() {
+    let here = tempfile::tempdir().expect("a folder");
+    let start = || Guest::started(Command::new(victim("dispatched.c")).arg("1000"), "ready");
+    let attach = |guest: &Guest, options: &[&str]| {
+        let mut command = Command::new(binary());
+        command.current_dir(here.path()).arg("attach").args(options).arg(guest.id());
+        command.output().expect("pct can be run")
+    };
+    let ends_well = |guest: Guest| {
+        let output = guest.wait();
+        let said = unharmed(&output);
+        assert!(said.contains("1000 of 1000 answered, 0 foreign"), "{said}");
+    };
+    let guest = start();
+    for method in ["2", "4"] {
+        refused(&attach(&guest, &["--method", method, "--for", "1"]), &["system calls"]);
+    }
+    ends_well(guest);
+    let guest = start();
+    let attached = attach(&guest, &["--for", "0.5", "-o", "outside"]);
+    let said = String::from_utf8_lossy(&attached.stderr);
+    assert!(attached.status.success() && said.contains("so from outside"), "{said}");
+    ends_well(guest);
+    let rows = report(&here.path().join("outside"), &[]);
+    assert!(rows.iter().any(|row| row.function == "compute"), "{rows:?}");
 }
 
 #[test]
