@@ -20,6 +20,9 @@ use pct_format::record::Encoder;
 
 /// Names are read anew every so many rounds.
 const NAMES_EVERY: u64 = 4;
+/// What [`Ring::announced`] says of a thread: recorded; recorded, and its name was looked at again.
+const ANNOUNCED: u32 = 1;
+const SETTLED: u32 = 2;
 /// CPU time in which a thread must have ticked, if it could.
 const SILENT_NS: u64 = 50_000_000;
 
@@ -46,17 +49,19 @@ pub fn provide_counters(session: &Session, house: &mut House) {
 pub fn name_threads(session: &Session, house: &mut House) {
     let all = house.rounds % NAMES_EVERY == 1;
     for ring in session.rings.living() {
-        let announced = ring.announced.load(Ordering::Relaxed) != 0;
+        let was = ring.announced.load(Ordering::Relaxed);
+        let announced = was != 0;
         let nameless = ring.name[0].load(Ordering::Relaxed) == 0;
-        if !announced || all && ring.has_segment() {
+        // A thread has its maker's name until it gives itself its own, so new ones are looked at twice.
+        if !announced || (all || was == ANNOUNCED) && ring.has_segment() {
             let old = [ring.name[0].load(Ordering::Relaxed), ring.name[1].load(Ordering::Relaxed)];
             let tid = ring.tid.load(Ordering::Relaxed);
             let new = tasks::name_of(tid).unwrap_or(old);
             if new != old {
                 ring.set_name(&session.log, new);
             }
+            ring.announced.store(if announced { SETTLED } else { ANNOUNCED }, Ordering::Relaxed);
             if !announced {
-                ring.announced.store(1, Ordering::Relaxed);
                 threads::announce(session, &session.log, ring, &mut house.record, kind::THREAD_BEGIN);
             } else if new != old || nameless {
                 threads::announce(session, &session.log, ring, &mut house.record, kind::THREAD_NAME);

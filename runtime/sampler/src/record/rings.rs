@@ -92,7 +92,7 @@ pub struct Ring {
     pub(crate) timer: AtomicI32,
     pub(crate) clock: AtomicU32,
     pub(crate) name: [AtomicU64; 2],
-    /// Whether thread-begin was recorded.
+    /// Whether thread-begin was recorded: 0, or a word of `process::bookkeeping`.
     pub(crate) announced: AtomicU32,
     /// 1: it ticked since the housekeeper's last visit.
     pub(crate) seen: AtomicU32,
