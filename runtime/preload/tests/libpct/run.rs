@@ -83,6 +83,8 @@ impl Run {
         command.env("PCT", format!("out={},{options}", folder.path().display()));
         std::fs::write(folder.path().join("pct.status"), b"").expect("written");
         set(&mut command);
+        // Only a test that fails shows it: many of them run one program with options that differ.
+        println!("{} {arguments:?} with PCT={options}", program.display());
         let output = command.output().expect("the program starts");
         Run { output, folder }
     }

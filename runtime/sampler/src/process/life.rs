@@ -6,14 +6,14 @@
 //! Signal safety: [`start_in`] and [`another_session`] can be told that a handler calls them; the others may
 //! wait for a lock.
 
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::Ordering;
 
 use crate::code::{system_calls, walked_modules};
 use crate::heap;
 use crate::process::options::Options;
 use crate::process::report::report;
 use crate::process::session::{
-    self, FILTERED, Refused, SESSION, START, Session, WAS_ON, alone, current, place_of, seed,
+    self, FILTERED, Refused, SESSION, SPARE, START, Session, WAS_ON, alone, current, place_of, seed,
 };
 use crate::process::{
     beside, bookkeeping, file, own_path, own_stack, passing, status, tasks, threads, watch,
@@ -209,9 +209,6 @@ fn fresh_session() -> Result<&'static Session, Refused> {
     Ok(unsafe { &*memory.cast::<Session>() })
 }
 
-/// The session before the current one, if there was one. START is held where it is touched.
-static SPARE: AtomicPtr<Session> = AtomicPtr::new(core::ptr::null_mut());
-
 /// For a start that asks for its file in another place than the last one's. The old session stays as it is: a
 /// handler that was about to end may still be in it. The one before the old one is given back and begins
 /// anew: two serve any number of starts. If a thread is still in it, `patient` callers try again later,
@@ -229,7 +226,7 @@ pub(super) fn another_session(patient: bool) -> Result<&'static Session, Refused
         Some(_) if patient => return Err(Refused::Busy),
         _ => fresh_session()?,
     };
-    SPARE.store(SESSION.load(Ordering::Acquire), Ordering::Relaxed);
+    SPARE.store(SESSION.load(Ordering::Acquire), Ordering::Release);
     own_path::forget();
     Ok(session)
 }

@@ -126,6 +126,8 @@ pub(super) static WAS_ON: AtomicBool = AtomicBool::new(false);
 /// A filter on system calls is in force. Forked children inherit it, and have this with it: nothing is begun in them.
 pub(super) static FILTERED: AtomicBool = AtomicBool::new(false);
 pub(super) static SESSION: AtomicPtr<Session> = AtomicPtr::new(core::ptr::null_mut());
+/// The session before the current one, if there was one. Changed only while START is held.
+pub(super) static SPARE: AtomicPtr<Session> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The seed.
 #[must_use]
@@ -303,6 +305,13 @@ pub fn current() -> Option<&'static Session> {
     // SAFETY: the mapping is never unmapped; a fork's child finds it wiped, not gone.
     let session = unsafe { &*session };
     (session.alive.load(Ordering::Relaxed) == ALIVE).then_some(session)
+}
+
+/// The session before [`current`]: threads that were in its handler when the other took its place may still be there.
+#[must_use]
+pub(crate) fn before_current() -> Option<&'static Session> {
+    // SAFETY: null, or a session, which is never unmapped; a fork's child finds it wiped.
+    unsafe { SPARE.load(Ordering::Acquire).as_ref() }
 }
 
 /// Why sampling did not start.

@@ -358,7 +358,7 @@ impl Ring {
     #[cold]
     #[inline(never)]
     fn head_is_in_the_file(&self, log: &Log) -> bool {
-        !self.has_segment() || log.holds_ring(self.place())
+        !self.has_segment() || log.holds_ring(self.place()) || log.is_cut()
     }
 
     /// Appends the record of one sample of this weight to the segment. The caller holds the busy flag. False:

@@ -43,6 +43,13 @@ pub(crate) fn open_in_handler() {
     }
 }
 
+/// The session whose file's mapping this address is in, if memory has taken the file's place there. A thread may be
+/// storing to the last session's file while the next one has begun.
+fn replaces_cut(address: u64) -> Option<&'static session::Session> {
+    let mut sessions = [session::current(), session::before_current()].into_iter().flatten();
+    sessions.find(|session| session.log.replace_cut(address))
+}
+
 /// What [`arch::jump_to_answer`] asks.
 #[derive(Debug)]
 pub struct Decide;
@@ -54,8 +61,7 @@ impl arch::Answer for Decide {
         let details = unsafe { SigInfo::new(info) };
         let code = details.code();
         if code > 0
-            && let Some(session) = session::current()
-            && session.log.replace_cut(details.address())
+            && let Some(session) = replaces_cut(details.address())
         {
             if session.may_call() {
                 report::report(b"its file was cut by somebody, or its disk failed, while it was recorded: what lay there is lost");

@@ -1,6 +1,8 @@
 //! The log at its limit: threads that end give the rest of their blocks to others while older blocks are overwritten.
+//! And a log whose file is cut while threads look at it.
 
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pct_format::LossCause;
@@ -67,4 +69,33 @@ fn short_threads_at_the_limit_lose_no_record_uncounted() {
     let there: u64 = (1..4).map(|block| records(log, block)).sum();
     assert_eq!(there + word(at::LOSSES + 2 * LossCause::Overwritten as usize), THREADS * EACH);
     assert_eq!(word(at::GENERATION), begun.into_inner(), "the latest, whoever wrote last");
+}
+
+#[test]
+fn a_file_that_is_cut_never_passes_for_memory_that_the_program_mapped_over_it() {
+    // More than there are processors, perhaps: then who replaces the file is interrupted in the middle, now and then.
+    const LOOKING: usize = 3;
+    let folder = tempfile::tempdir().expect("a folder");
+    for round in 0..300 {
+        let folder = folder.path().join(round.to_string());
+        std::fs::create_dir(&folder).expect("a folder");
+        let log = small(&folder);
+        let place = log.claim_ring(7, true).expect("a block");
+        log.begin(place, SegmentHead { kind: segment_kind::RING, ..SegmentHead::default() });
+        assert!(log.holds_ring(place) && !log.is_cut());
+        let address = log.words(place.first, 1).expect("allocated").as_ptr() as u64;
+        let all = Barrier::new(LOOKING + 1);
+        std::thread::scope(|scope| {
+            for _ in 0..LOOKING {
+                scope.spawn(|| {
+                    all.wait();
+                    while log.holds_ring(place) {}
+                    assert!(log.is_cut(), "round {round}");
+                });
+            }
+            all.wait();
+            assert!(log.replace_cut(address));
+        });
+        log.unmap();
+    }
 }

@@ -9,7 +9,7 @@
 //!
 //! Signal safety: loads and stores; system calls where it says so.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, fence};
 
 use super::{Log, SegmentSlot};
 use crate::sys;
@@ -45,9 +45,12 @@ impl Log {
             && head(segment::GENERATION) == generation
     }
 
-    /// Whether somebody cut the file.
+    /// Whether somebody cut the file. Who asks after a look at the mapping that found something missing there is told
+    /// whether that is why.
     #[must_use]
     pub fn is_cut(&self) -> bool {
+        // The look comes first, and `replace_cut` has stored this before there is anything to find.
+        fence(Ordering::Acquire);
         self.cut.load(Ordering::Relaxed) != 0
     }
 
@@ -89,15 +92,17 @@ impl Log {
         }
         let block = (offset / BLOCK_BYTES) as u32;
         let from = block as usize * BLOCK_BYTES;
+        self.hot.can_grow.store(false, Ordering::Relaxed);
+        // Before memory takes the place: another thread that finds its segment gone asks for this, and would otherwise
+        // believe that the program has mapped memory of its own there. And before `allocated`: a thread that grows the
+        // file at this moment looks at this after it has moved that.
+        self.cut.store(block + 1, Ordering::SeqCst);
+        self.hot.allocated.fetch_min(block, Ordering::SeqCst);
         // SAFETY: the end of our own mapping: nobody reads by it what the file still has there.
         let replaced = unsafe { sys::map_memory_over(base.add(from), blocks as usize * BLOCK_BYTES - from) };
         if replaced.is_err() {
             return false;
         }
-        self.hot.can_grow.store(false, Ordering::Relaxed);
-        // Before `allocated`: a thread that grows the file at this moment looks at this after it has moved that.
-        self.cut.store(block + 1, Ordering::SeqCst);
-        self.hot.allocated.fetch_min(block, Ordering::SeqCst);
         let mut lost = [0; 2];
         for block in self.blocks.iter().take(blocks as usize).skip(block as usize) {
             // (What a thread writes to at this moment is counted when it leaves it.)
