@@ -218,7 +218,7 @@ impl Plan {
 pub enum Refusal {
     /// The process has ended and waits for its parent, or is giving its memory back.
     #[error("process {0} has ended already")]
-    Zombie(i32),
+    HasEnded(i32),
     /// The process is a kernel thread or has no executable.
     #[error("process {0} has no program of its own (a kernel thread, or it is ending)")]
     NoProgram(i32),
@@ -293,7 +293,7 @@ pub fn choose(facts: &Facts, wish: &Wish) -> Result<Plan, Refusal> {
 fn refuse(f: &Facts) -> Result<(), Refusal> {
     let pid = f.pid;
     if matches!(f.state, 'Z' | 'X') {
-        return Err(Refusal::Zombie(pid));
+        return Err(Refusal::HasEnded(pid));
     }
     if f.is_self {
         return Err(Refusal::Oneself(pid));
@@ -520,7 +520,7 @@ mod tests {
 
     #[test]
     fn every_refusal_names_its_cause() {
-        assert_eq!(chosen(|f| f.state = 'Z'), Err(Refusal::Zombie(4711)));
+        assert_eq!(chosen(|f| f.state = 'Z'), Err(Refusal::HasEnded(4711)));
         assert_eq!(chosen(|f| f.tracer = 12), Err(Refusal::Traced { pid: 4711, tracer: 12 }));
         assert_eq!(chosen(|f| f.is_self = true), Err(Refusal::Oneself(4711)));
         assert_eq!(chosen(|f| f.class = Class::Bits32), Err(Refusal::Foreign(4711)));

@@ -7,15 +7,11 @@
 
 use crate::facts::Target;
 use crate::inject_error::InjectError;
-use crate::ptrace::stop::at_stop;
-use crate::ptrace::sys::{self, ChildSignal, Tid};
+use crate::ptrace::stop::{STOP, at_stop, in_own_thread};
+use crate::ptrace::sys::{self, Tid};
 use crate::tasks;
 use crate::turn::Turn;
 use std::path::Path;
-use std::time::Duration;
-
-/// How long pct waits for a thread to stop.
-const STOP: Duration = Duration::from_millis(200);
 
 /// Asks the threads of a target, which are stopped for a moment each. A program that does not handle SIGSYS is not
 /// asked: it would have died of its own calls.
@@ -28,12 +24,7 @@ pub(crate) fn check(target: &Target) -> Result<(), InjectError> {
     }
     let pid = target.facts.pid;
     let _turn = Turn::wait_for_turn(pid)?;
-    let _signal = ChildSignal::block();
-    // A thread that stops too late stays stopped until its tracer ends, which is a thread.
-    std::thread::scope(|scope| {
-        let asked = scope.spawn(move || ask_all(pid));
-        asked.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    in_own_thread(|| ask_all(pid))
 }
 
 fn ask_all(pid: i32) -> Result<(), InjectError> {

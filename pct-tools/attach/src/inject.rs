@@ -20,7 +20,7 @@ use crate::memory::{Memory, ProcessMemory};
 use crate::ptrace::borrow::Borrowed;
 use crate::ptrace::call::c_int;
 use crate::ptrace::error::CallError;
-use crate::ptrace::stop::let_late_go;
+use crate::ptrace::stop::{STOP, in_own_thread, let_late_go};
 use crate::ptrace::sys::ChildSignal;
 use crate::safe::{Candidates, SafePoints, any_call};
 use crate::tasks;
@@ -42,9 +42,6 @@ const SEARCH: Duration = Duration::from_secs(5);
 /// Limit for the whole search if no thread stops at all. On a busy disk or processor a thread may need seconds to
 /// reach a stop. The target runs on meanwhile.
 const SEARCH_FOR_A_STOP: Duration = Duration::from_secs(30);
-/// How long pct waits for a thread to stop before it tries another.
-const STOP: Duration = Duration::from_millis(200);
-
 /// Which code of the target a call enters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
@@ -94,15 +91,7 @@ pub fn at_safe_point<R: Send>(
     let turn = Turn::wait_for_turn(pid)?;
     let now = turn.read_again(target)?;
     let target = &now;
-    // A thread that did not stop in time stops later, and stays stopped until its tracer ends. The tracer is a
-    // thread, so the search runs in a thread of its own. SIGCHLD, which reports stops, is blocked in all
-    // threads of pct, because the kernel drops it otherwise.
-    let _signal = ChildSignal::block();
-    std::thread::scope(|scope| {
-        let search =
-            scope.spawn(move || Search { target, memory, need, maps: target.maps.clone() }.run(work));
-        search.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
+    in_own_thread(move || Search { target, memory, need, maps: target.maps.clone() }.run(work))
 }
 
 /// One search for a safe point.

@@ -75,8 +75,8 @@ pub fn own_number(pid: i32, tid: i32) -> Option<u32> {
     numbers.split_whitespace().last()?.parse().ok()
 }
 
-/// Whether the thread of this folder is a zombie, gone, or about to be: the kernel gives back the memory of a process
-/// that ends while it still says that it runs, and for a gigabyte that takes a quarter of a second.
+/// Whether the thread of this folder has ended or is ending. A process that ends loses its memory first, which takes a
+/// quarter of a second for a gigabyte. Meanwhile the kernel still says that it runs.
 pub fn has_ended(folder: &Path) -> bool {
     read_text(folder.join("stat")).map_or(true, |stat| says_that_it_has_ended(&stat))
 }
@@ -88,9 +88,9 @@ fn says_that_it_has_ended(stat: &str) -> bool {
     const IS_EXITING: u64 = 4;
     // The program's name may contain spaces and brackets. The state (field 3) and the other fields follow it.
     let mut fields = stat.rsplit(')').next().unwrap_or("").split_whitespace();
-    let has_run = fields.next().is_none_or(|state| matches!(state, "Z" | "X"));
+    let is_dead = fields.next().is_none_or(|state| matches!(state, "Z" | "X"));
     let flags = fields.nth(5).and_then(|flags| flags.parse::<u64>().ok());
-    has_run || flags.is_none_or(|flags| flags & IS_EXITING != 0)
+    is_dead || flags.is_none_or(|flags| flags & IS_EXITING != 0)
 }
 
 #[cfg(test)]

@@ -6,6 +6,20 @@ use super::sys::{self, Regs, Stop, Tid};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
+/// How long pct waits for a thread to stop before it gives up or tries another.
+pub const STOP: Duration = Duration::from_millis(200);
+
+/// Runs `work`, which stops threads, in a thread of its own. A thread that did not stop in time stops later, and stays
+/// stopped until its tracer ends: the tracer is this thread. SIGCHLD, which reports stops, is blocked in all threads of
+/// pct meanwhile, because the kernel drops it otherwise.
+pub fn in_own_thread<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+    let _signal = sys::ChildSignal::block();
+    std::thread::scope(|scope| {
+        let working = scope.spawn(work);
+        working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
 /// Waits for the next stop of one thread.
 ///
 /// # Errors
