@@ -11,7 +11,7 @@ static PASS_BY_SINCE: AtomicU64 = AtomicU64::new(0);
 
 /// The program makes threads in a way that we do not see.
 static SOME_PASS_BY: AtomicBool = AtomicBool::new(false);
-/// Threads that a round found before they said that they are there.
+/// Threads that a round has found, without those that have armed themselves since.
 static FOUND: AtomicU32 = AtomicU32::new(0);
 
 /// From now on births pass us by.
@@ -40,10 +40,14 @@ pub(crate) fn pass_by_for(now_ns: u64) -> Option<u64> {
     }
 }
 
-/// Whether single births may pass us by: the program makes threads by `clone`, or from an object that calls the C
-/// library without us, or makes system calls itself, or a round has found a thread that had not said that it is there.
+/// Whether single births may pass us by. Any of these says so:
 ///
-/// (Threads that the C library makes for notifications, SIGEV_THREAD, block all signals: nothing would sample them.)
+/// - The program calls `clone`, or loads an object that calls the C library without us.
+/// - Its code may set signal actions by system call instructions of its own, and so may do more by them.
+/// - A round has found a thread that had not armed itself.
+///
+/// A `clone` by an instruction in a program that shows none of these is not noticed. Neither are the threads that the C
+/// library makes for notifications (SIGEV_THREAD): they block all signals, so nothing could sample them.
 #[must_use]
 pub(crate) fn some_may_pass_by() -> bool {
     SOME_PASS_BY.load(Ordering::Relaxed)
@@ -63,7 +67,7 @@ pub(super) fn found_by_round() {
     }
 }
 
-/// A thread that a round has found is one whose birth passes through us: the round was quicker.
+/// A thread that a round has found arms itself: the round was only quicker.
 pub(super) fn was_only_found_early() {
     let _ = FOUND.try_update(Ordering::Relaxed, Ordering::Relaxed, |found| found.checked_sub(1));
 }

@@ -1,9 +1,10 @@
-//! The process's own timer: it expires when CPU time is used and no thread that the sampler knows ticks.
+//! The process's CPU timer: it expires when the process uses CPU time and no thread that the sampler knows ticks.
 //!
-//! There is none unless threads may be made that the sampler does not see: while a process has such a timer, the kernel
-//! keeps its CPU time by ticks, and `clock()` and CLOCK_PROCESS_CPUTIME_ID go on in steps of some milliseconds.
-//! (Measured with ticks of 4 ms: 105 values in 0.3 s, and 526,000 without the timer. Timers of threads have no such
-//! effect.) A program that measures itself, as benchmarks do, would measure another time.
+//! It is armed only where the sampler may not see a new thread, because it makes the program's own CPU clock coarse.
+//! While a process has a CPU timer, the kernel counts the process's CPU time in ticks. Then `clock()` and
+//! CLOCK_PROCESS_CPUTIME_ID advance in steps of one tick, and a program that measures itself with them gets wrong
+//! times. (Measured with ticks of 4 ms: 105 values in 0.3 s, and 526,000 without the timer. Timers on a thread's CPU
+//! time have no such effect.)
 //!
 //! Signal safety: system calls.
 
@@ -19,8 +20,9 @@ pub(crate) const ROUND_NS: u64 = 250_000_000;
 /// What the process's timer carries: no ring has this value.
 pub(crate) const WATCH: u64 = u64::MAX;
 
-/// Puts off the process's own timer: it expires only when CPU time is used and no thread that we know ticks,
-/// as when a raw clone works while all others sleep. `wait`: nanoseconds until the next round is due.
+/// Arms the process's timer, or puts off its expiry, so that it expires only when CPU time is used and no known thread
+/// ticks: for example when a thread that `clone` made works while all others sleep. Stops it where it is not needed.
+/// `wait`: nanoseconds until the next round is due.
 ///
 /// It must not expire otherwise. The kernel gives its signal to the thread that runs, but older kernels to
 /// the main thread, and all kernels to any other thread when the one that runs blocks it, as each does in our
@@ -28,7 +30,7 @@ pub(crate) const WATCH: u64 = u64::MAX;
 pub(crate) fn watch(session: &Session, wait: u64) {
     let mut timer = session.watch.load(Ordering::Relaxed);
     if !is_needed(session) {
-        // What was needed for a moment must not go on: nobody puts it off any more.
+        // It was needed for a moment. Nobody puts off its expiry any more, so it would cut waits short.
         if timer > 0 {
             let _ = sys::timer_set(sys::TimerId(timer - 1), 0, 0);
         }
