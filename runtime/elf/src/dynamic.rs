@@ -26,6 +26,12 @@ pub struct Dynamic {
     pub relocations: u64,
     /// Their length in bytes.
     pub relocation_bytes: u64,
+    /// How many of them, at the beginning, need no symbol.
+    pub relative_relocations: u64,
+    /// The relocations of functions that are called, with addends. The loader may write them at the first call.
+    pub calls: u64,
+    /// Their length in bytes.
+    pub call_bytes: u64,
     /// Offset of the object's own name in the table of strings.
     pub soname: Option<u64>,
     /// The loader's `struct r_debug`; only the program's own section has it.
@@ -53,6 +59,7 @@ impl Dynamic {
             match tag {
                 0 => break,
                 1 => found.needs_library = true,
+                2 => found.call_bytes = value,
                 4 => found.hash = address,
                 5 => found.strings = address,
                 6 => found.symbols = address,
@@ -61,8 +68,10 @@ impl Dynamic {
                 10 => found.string_bytes = value,
                 14 => found.soname = Some(value),
                 21 => (found.debug, found.has_debug) = (value, true),
+                23 => found.calls = address,
                 0x6fff_fef5 => found.gnu_hash = address,
                 0x6fff_fff0 => found.versions = address,
+                0x6fff_fff9 => found.relative_relocations = value,
                 _ => {}
             }
         }

@@ -7,7 +7,7 @@ use pct_sampler::api::Host;
 use pct_sampler::process::options::On;
 use pct_sampler::process::session;
 
-use crate::{exec, host, signals};
+use crate::{exec, host, late, signals};
 
 pct_sampler::note!(on, off, stat);
 
@@ -84,7 +84,12 @@ pub unsafe extern "C" fn pct_mark(name: *const u8) -> i32 {
 /// As for [`pct_on`].
 pub(crate) unsafe extern "C" fn on(options: *const u8) -> i32 {
     // SAFETY: by the caller's promise.
-    unsafe { pct_sampler::api::on(&HOST, options) }
+    let answer = unsafe { pct_sampler::api::on(&HOST, options) };
+    // Not before: a controller whose start is refused takes this library away again.
+    if answer == 0 {
+        late::stand_in_front();
+    }
+    answer
 }
 
 pub(crate) extern "C" fn off() -> i32 {

@@ -10,6 +10,8 @@
 //! privileges first (PR_SET_NO_NEW_PRIVS), so sampling pauses there. What cannot be known: a filter of root's, or of
 //! a program that gives up its privileges by such an instruction too, or that was started without them.
 //!
+//! In a program that pct was loaded into while it ran, [`crate::late`] redirects its calls to here.
+//!
 //! Under three settings pct's handlers cannot run: the kernel's strict mode, dispatch of system calls by the program,
 //! and a time stamp counter whose reading is a fault. Sampling ends before one of them is in force. If the program
 //! makes such a setting by a system call instruction of its own, nobody tells us, and our next handler ends the
@@ -175,7 +177,7 @@ const PR_SET_NO_NEW_PRIVS: usize = 38;
 const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
 const PR_SYS_DISPATCH_OFF: usize = 0;
 
-extern "C" fn before_prctl(_: usize, option: usize, value: usize, program: usize) -> usize {
+pub(crate) extern "C" fn before_prctl(_: usize, option: usize, value: usize, program: usize) -> usize {
     look_at_prctl(option, value, program);
     real(Real::Prctl)
 }
@@ -192,7 +194,13 @@ fn look_at_prctl(option: usize, value: usize, program: usize) {
     }
 }
 
-extern "C" fn before_syscall(_: usize, number: usize, first: usize, second: usize, third: usize) -> usize {
+pub(crate) extern "C" fn before_syscall(
+    _: usize,
+    number: usize,
+    first: usize,
+    second: usize,
+    third: usize,
+) -> usize {
     match number {
         SYS_RT_SIGACTION if second != 0 => crate::signals::taken_by_system_call(first as i32),
         SYS_SECCOMP => look_at_seccomp(first, third),
@@ -235,7 +243,7 @@ extern "C" fn before_seccomp(_: usize, operation: usize, _: usize, program: usiz
 }
 
 /// libseccomp installs its filter by `prctl` and `syscall`, where it is looked at.
-extern "C" fn before_load(_: usize) -> usize {
+pub(crate) extern "C" fn before_load(_: usize) -> usize {
     EXPECTED.store(true, Ordering::Relaxed);
     before_less_rights();
     real(Real::SeccompLoad)

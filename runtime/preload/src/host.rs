@@ -65,6 +65,8 @@ functions! {
     Dlopen "dlopen",
     Dlmopen "dlmopen",
     Dlclose "dlclose",
+    Dlsym "dlsym",
+    EachHeaders "dl_iterate_phdr",
     Prctl "prctl",
     Syscall "syscall",
     Seccomp "seccomp",
@@ -82,6 +84,8 @@ functions! {
 }
 
 static FOUND: [AtomicUsize; NAMES.len()] = [const { AtomicUsize::new(0) }; NAMES.len()];
+/// The program's calls were bound before this library came: it stands behind the C library, or in no list.
+static LATE: AtomicBool = AtomicBool::new(false);
 /// Address of the loader's r_debug, 0 = there is none; valid once KNOWN.
 static DEBUG: AtomicU64 = AtomicU64::new(0);
 static KNOWN: AtomicBool = AtomicBool::new(false);
@@ -99,13 +103,22 @@ pub(crate) fn real(which: Real) -> usize {
     }
 }
 
+/// Whether this library came too late to stand in front of the C library by the loader's order. From then on functions
+/// are looked for in all objects.
+pub(crate) fn came_late() -> bool {
+    if !LATE.load(Ordering::Relaxed) && real(Real::Prctl) == 0 {
+        LATE.store(true, Ordering::Relaxed);
+    }
+    LATE.load(Ordering::Relaxed)
+}
+
 /// Finds one. Two threads at once find the same.
 #[cold]
 fn find_symbol(which: Real) -> usize {
     let Some(name) = NAMES.get(which as usize) else { return 0 };
     let ours = own_dynamic();
     let memory = objects_memory();
-    let mut behind = false;
+    let mut behind = LATE.load(Ordering::Relaxed);
     let mut found = 0;
     for object in LinkedObjects::new(&memory, debug()) {
         if object.dynamic == ours {
@@ -205,6 +218,19 @@ pub(crate) fn each_object(each: &mut dyn FnMut(Option<&Image>, CStr<'_>)) {
         // Through the kernel: the first page of an object that is not linked to 0 lies elsewhere.
         let headers = Ahead::<_, HEAD_BYTES>::new(&OwnMemory, object.bias);
         each(Image::at_base(&headers, object.bias).as_ref(), path);
+    }
+}
+
+/// The objects that the loader has mapped. For a moment at which another thread may unload some: all is
+/// read through the kernel.
+pub(crate) fn each_mapped(mut each: impl FnMut(&Image)) {
+    let auxv = auxv();
+    if auxv.headers != 0 {
+        each(&Image::with_headers(&OwnMemory, auxv.headers, auxv.header_count));
+    }
+    for object in LinkedObjects::new(&OwnMemory, debug()).skip(1) {
+        let headers = Ahead::<_, HEAD_BYTES>::new(&OwnMemory, object.bias);
+        Image::at_base(&headers, object.bias).iter().for_each(&mut each);
     }
 }
 
@@ -312,6 +338,11 @@ unsafe extern "C" {
     /// Our own dynamic section, by the linker.
     #[link_name = "_DYNAMIC"]
     static DYNAMIC: [u64; 2];
+}
+
+/// Whether a dynamic section is this library's.
+pub(crate) fn is_own_dynamic(dynamic: u64) -> bool {
+    dynamic == own_dynamic()
 }
 
 fn own_dynamic() -> u64 {

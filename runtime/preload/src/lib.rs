@@ -26,6 +26,8 @@
 //! a child of fork that we did not see finds the sampler's memory wiped, timers do not survive exec, new
 //! threads are found by the housekeeper.
 //!
+//! In a library that is loaded into a running program only the functions are wrapped that would break it ([`late`]).
+//!
 //! When `PCT` is not set the constructor leaves at once, and every wrapped call is one test and a jump.
 #![cfg_attr(panic = "abort", no_std)]
 #![allow(unreachable_pub, reason = "exported C functions are public to the host, not to Rust")]
@@ -36,6 +38,7 @@ mod exec;
 mod filters;
 mod host;
 mod jump;
+mod late;
 mod loader;
 #[cfg(all(feature = "waits", target_arch = "x86_64"))]
 mod locks;

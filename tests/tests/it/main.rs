@@ -28,6 +28,7 @@ mod live {
     mod attach_controller;
     mod attach_loading;
     mod attach_refused;
+    mod attach_settings;
     mod attach_tree;
     mod controller;
     mod crash;
