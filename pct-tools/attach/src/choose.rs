@@ -158,6 +158,8 @@ pub struct Facts {
     pub has_dlopen: bool,
     /// The program's text has the gadgets for a self-restoring call.
     pub has_gadgets: bool,
+    /// The program is static, and its code may limit its own system calls ([`crate::limits`]).
+    pub may_limit_itself: bool,
     /// The target has the same mount namespace and root as pct.
     pub same_files: bool,
     /// `/proc` is mounted in the target's root. The injected sampler reads there which code lies where.
@@ -392,6 +394,9 @@ fn against(method: Method, f: &Facts, wish: &Wish) -> Option<String> {
         Method::Blob if f.library_linked || f.library_mapped => {
             no("the sampler is in it already: method 1 turns it on")
         }
+        Method::Blob if f.may_limit_itself && wish.method.is_none() => {
+            no("its code may set a filter on system calls, which would kill it with the sampler inside")
+        }
         Method::Dlopen | Method::Blob | Method::Outside | Method::OutsideFollow => None,
     }
 }
@@ -423,6 +428,7 @@ mod tests {
             library_linked: false,
             has_dlopen: true,
             has_gadgets: true,
+            may_limit_itself: false,
             same_files: true,
             has_proc: true,
             sigprof_caught: false,
@@ -464,6 +470,16 @@ mod tests {
             assert_eq!(chosen(|f| f.seccomp = mode), Ok(Method::Outside));
         }
         assert_eq!(chosen(|f| f.shadow_stack = true), Ok(Method::Outside));
+    }
+
+    #[test]
+    fn a_static_program_that_may_set_a_filter_later_is_sampled_from_outside_unless_asked_otherwise() {
+        let mut limits = facts();
+        (limits.link, limits.may_limit_itself) = (Link::Static, true);
+        let method = |wish: Wish| choose(&limits, &wish).map(|plan| plan.method);
+        assert_eq!(method(Wish::default()), Ok(Method::Outside));
+        let blob = Wish { method: Some(Method::Blob), ..Wish::default() };
+        assert_eq!(method(blob), Ok(Method::Blob));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use crate::choose::{Class, Facts, Libc, Link};
 use crate::gadgets::{self, Gadgets};
 use crate::image::{Image, PctNote};
+use crate::limits;
 use crate::loading::Loading;
 use crate::memory::{Memory, ProcessMemory};
 use crate::tasks;
@@ -180,6 +181,7 @@ fn read_once(pid: i32) -> Result<Target, FactsError> {
             library_linked: false,
             has_dlopen: false,
             has_gadgets: false,
+            may_limit_itself: false,
             same_files: same_files(pid),
             has_proc: has_proc(&process),
             sigprof_caught: caught & (1 << (libc::SIGPROF - 1)) != 0,
@@ -219,6 +221,7 @@ impl Target {
         self.read_images(memory);
         self.read_link(memory);
         self.find_gadgets(memory);
+        self.find_limits(memory);
     }
 
     /// Reads the images of the map: one for each file whose first mapping starts with an ELF header.
@@ -341,6 +344,19 @@ impl Target {
         // at the very end of the page, as far from the code as possible
         self.padding = room.map(|(at, room)| at + room - gadgets::ROOM);
         self.facts.has_gadgets = self.gadgets.complete() || self.padding.is_some();
+    }
+
+    fn find_limits(&mut self, memory: &ProcessMemory) {
+        if matches!(self.facts.link, Link::Dynamic(_)) || self.facts.library_linked {
+            return;
+        }
+        let is_code = |map: &&MemoryMap| {
+            map.perms.contains(MMPermissions::EXECUTE) && matches!(map.pathname, MMapPath::Path(_))
+        };
+        self.facts.may_limit_itself = self.maps.iter().filter(is_code).any(|map| {
+            let octets = (map.address.1 - map.address.0).min(limits::MOST_CODE);
+            memory.bytes(map.address.0, octets, octets).is_ok_and(|text| limits::may_be_set(&text))
+        });
     }
 }
 

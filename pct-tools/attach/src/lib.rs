@@ -31,6 +31,7 @@ pub mod hotspot;
 pub mod image;
 pub mod inject;
 pub mod inject_error;
+pub mod limits;
 pub mod loaded;
 pub mod loading;
 #[expect(unsafe_code, reason = "the fence around mmap(2)")]

@@ -8,12 +8,13 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use object::read::ReadCache;
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
 use object::{LittleEndian, elf};
+use pct_attach::limits::{self, MOST_CODE};
 use pct_elf::Unloadable;
 
 /// Why a program cannot be sampled by preloading.
@@ -24,6 +25,9 @@ pub enum Obstacle {
     /// A Go program without a C library: its runtime handles every signal, ours too, in a way that nobody can
     /// stand in front of, and dies of one that it does not know.
     Go,
+    /// A static program whose code may limit its own system calls, so that the sampler inside it would be its end
+    /// ([`pct_attach::limits`]).
+    LimitsItself,
     /// The kernel changes the user on exec, so the dynamic linker ignores LD_PRELOAD.
     Setuid,
     /// The same for the group.
@@ -48,6 +52,7 @@ impl Obstacle {
             Obstacle::Unloadable(Unloadable::Bits32) => "a 32-bit program",
             Obstacle::Unloadable(Unloadable::Machine(_)) => "a program for another machine",
             Obstacle::Go => "a Go program without a C library",
+            Obstacle::LimitsItself => "a static program that may set a filter on system calls",
             Obstacle::Setuid | Obstacle::Setgid | Obstacle::Capabilities => {
                 "a program that changes its rights at its start"
             }
@@ -86,6 +91,11 @@ impl fmt::Display for FoundProgram {
                 f,
                 "is a Go program without a C library, whose runtime takes every signal: it is sampled from outside, which \
                  takes --clock auto or wall, --mode log, and begins at the start"
+            ),
+            Obstacle::LimitsItself => write!(
+                f,
+                "is statically linked and may set a filter on system calls, which would kill it with the sampler inside: it \
+                 is sampled from outside, which takes --clock auto or wall, --mode log, and begins at the start"
             ),
             Obstacle::Unloadable(Unloadable::Bits32) => {
                 write!(f, "is a 32-bit program; pct profiles 64-bit ones: use a 64-bit build")
@@ -223,8 +233,22 @@ fn obstacle(file: &Path, head: &[u8]) -> Option<Obstacle> {
     }
     match Unloadable::reason(&head) {
         None | Some(Unloadable::Static) if is_go_alone(file, head) => Some(Obstacle::Go),
+        Some(Unloadable::Static) if may_limit_itself(file, head) => Some(Obstacle::LimitsItself),
         reason => reason.map(Obstacle::Unloadable),
     }
+}
+
+/// Whether the code in a static program's file may limit its system calls. `head` is the beginning of `file`.
+fn may_limit_itself(file: &Path, head: &[u8]) -> bool {
+    let (Some(segments), Ok(file)) = (program_headers(head), File::open(file)) else { return false };
+    let is_code = |segment: &&Segment| {
+        segment.p_type(LittleEndian) == elf::PT_LOAD && segment.p_flags(LittleEndian).contains(elf::PF_X)
+    };
+    segments.iter().filter(is_code).any(|segment| {
+        let octets = segment.p_filesz(LittleEndian).min(MOST_CODE);
+        let mut text = vec![0; usize::try_from(octets).unwrap_or(0)];
+        file.read_exact_at(&mut text, segment.p_offset(LittleEndian)).is_ok() && limits::may_be_set(&text)
+    })
 }
 
 /// Whether it is a Go program that names no libraries. A C library that a static program has inside does not help:

@@ -2,11 +2,13 @@
 //! calls and its like. The program's calls were bound to the C library before pct came.
 
 use pct_kit::harm::ended_with;
+use pct_kit::wait::wait_until;
 use pct_tests::pct::{binary, report};
 use pct_tests::skip;
 use pct_tests::victims::{Guest, victim, victim_with, works};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Runs `pct` with these arguments.
 fn pct(folder: &Path, arguments: &[&str]) {
@@ -75,6 +77,49 @@ fn sampling_ends_before_a_late_setting_that_no_handler_survives() {
         for mode in ["strict", "dispatch", "counter"] {
             let functions = sampled(method, &[mode], false);
             assert!(has(&functions, &["open_"]), "method {method}, {mode}: {functions:?}");
+        }
+    }
+}
+
+/// Nothing stands in front of a static program's calls.
+#[test]
+fn a_static_program_that_may_set_a_filter_is_sampled_from_outside() {
+    let name = "a_static_program_that_may_set_a_filter_is_sampled_from_outside";
+    if is_foreign(name) {
+        return;
+    }
+    let program = match victim_with("latesetting.c", "cc -O2 -static", "latesetting_static") {
+        Ok(program) => program,
+        Err(why) => return skip(name, &format!("no static programs can be built here: {why}")),
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    for mode in ["prctl", "syscall", "strict", "dispatch", "counter"] {
+        let mut target = Guest::started(Command::new(&program).arg(mode), "ready");
+        let mut attach = Command::new(binary());
+        attach.args(["attach", "-o", mode, &target.id()]).current_dir(folder.path()).stderr(Stdio::piped());
+        let mut attach = Guest::start(&mut attach);
+        wait_until("pct to attach", || {
+            attach.ended().is_some() || attach.complained().contains("stay outside")
+        });
+        works(target.pid(), 0.1);
+        target.tell("\n");
+        ended_with(target.wait().status, 5, &format!("{mode} after an attach: {}", attach.complained()));
+        assert!(attach.wait().status.success());
+        let mut run = Command::new(binary());
+        run.args(["run", "-o", &format!("{mode}-run"), "--"]).arg(&program).arg(mode);
+        let mut run = Guest::started(run.current_dir(folder.path()).stderr(Stdio::piped()), "ready");
+        std::thread::sleep(Duration::from_millis(100));
+        run.tell("\n");
+        let output = run.wait();
+        ended_with(
+            output.status,
+            5,
+            &format!("{mode} under pct run: {}", String::from_utf8_lossy(&output.stderr)),
+        );
+        for recording in [mode.to_owned(), format!("{mode}-run")] {
+            let rows = report(&folder.path().join(&recording), &[]);
+            let functions: Vec<String> = rows.into_iter().map(|row| row.function).collect();
+            assert!(has(&functions, &["open_", "limited_"]), "{recording}: {functions:?}");
         }
     }
 }

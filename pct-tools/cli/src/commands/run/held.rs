@@ -31,11 +31,12 @@ pub(super) fn from_outside(args: &Args, found: Option<&FoundProgram>) -> Option<
     if args.clock == Some(Clock::Wall) {
         return Some(file::Clock::Wall);
     }
-    let go = found.is_some_and(|found| found.obstacle == Some(Obstacle::Go));
+    let not_inside =
+        found.is_some_and(|found| matches!(found.obstacle, Some(Obstacle::Go | Obstacle::LimitsItself)));
     let any = matches!(args.clock, None | Some(Clock::Auto))
         && args.mode != Some(Mode::Counts)
         && !matches!(args.on, Some(On::Manual | On::Signal));
-    (go && any).then_some(file::Clock::Outside)
+    (not_inside && any).then_some(file::Clock::Outside)
 }
 
 /// Puts the sampler into a program that stands at its first instruction, and lets it go.
