@@ -111,6 +111,10 @@ pub(super) fn set_period(session: &Session, ring: &Ring, regs: Regs) -> u64 {
     let wrong_period = ring.rearm.load(Ordering::Relaxed) == clock::PERIOD_WRONG;
     let nominal = session.settings.period_ns.load(Ordering::Relaxed);
     let weight = if wrong_period { 1 } else { period::weight(ring, ring.share.load(Ordering::Relaxed)) };
+    if wrong_period && session.by_controller() && bounded::are_clocks_bounded() {
+        // A controller that gave the thread back to a call may have dropped its timer's signal, the only one.
+        bounded::start_timer_again(session, ring);
+    }
     ring.rearm.store(period::held_for(nominal), Ordering::Relaxed);
     ring.first_at_ns.store(0, Ordering::Relaxed);
     if ring.dice.load(Ordering::Relaxed) == 0 {

@@ -418,6 +418,32 @@ fn redis_under_its_benchmark() {
     }
 }
 
+/// A server is stopped in a call that a signal would cut short. The signals that the sampler's clocks have sent until
+/// it is back in that call are dropped, and the clocks go on all the same.
+#[test]
+fn a_server_that_is_stopped_in_a_call_is_sampled_in_the_kernel() {
+    let name = "a_server_that_is_stopped_in_a_call_is_sampled_in_the_kernel";
+    let Some(redis) = tool_or_skip("redis-server", name) else { return };
+    let Some(load) = tool_or_skip("redis-benchmark", name) else { return };
+    for _ in 0..3 {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("socket");
+        let mut server = Command::new(&redis);
+        server.args(["--port", "0", "--save", "", "--appendonly", "no"]).current_dir(folder.path());
+        server.arg("--unixsocket").arg(&socket);
+        let target = Guest::started(&mut server, "ready to accept connections");
+        under_load(
+            || redis_load(&load, &socket),
+            || drop(target.attached(folder.path(), &["-o", "recording"], 1.0)),
+        );
+        ends(target, 0);
+        let rows = report(&folder.path().join("recording"), &[]);
+        // With the clock of its ticks dead no system time is seen, which is more than half.
+        let seen: f64 = rows.iter().map(|row| row.cpu_seconds).sum();
+        assert!(seen > 0.65, "{seen} of 1.0 s are in samples");
+    }
+}
+
 /// Says at its end that the load is to stop.
 struct End<'a>(&'a AtomicBool);
 
