@@ -13,9 +13,12 @@
 //! stay as they are.) Later looks are under the loader's lock, by `dl_iterate_phdr`.
 //!
 //! *Not seen:* a function that the program found by `dlsym` itself, and what an object does while it is being loaded.
-//! The words keep our addresses for good: this library is not unloaded.
+//! The words have our addresses until this library is unloaded: a controller never does that, a program that loaded it
+//! may. Then they get the C library's.
 //!
 //! Signal safety: none. System calls; some kilobytes of stack.
+
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use pct_elf::{Ahead, Dynamic, HEAD_BYTES, Image, Import, Memory, Segment};
 use pct_sampler::code::system_calls::OwnMemory;
@@ -69,14 +72,44 @@ struct Looked {
 
 static LOOKED: Lock<Looked> = Lock::new(Looked { counts: Counts { added: 0, removed: 0 }, objects: 0 });
 
+/// Words have our addresses.
+static STANDS: AtomicBool = AtomicBool::new(false);
+
 /// Sampling has started by a call. Where the library was preloaded, the loader has put it in front.
 pub(crate) fn stand_in_front() {
     if host::came_late() {
         let _alone = session::alone();
+        STANDS.store(true, Ordering::Relaxed);
         host::each_mapped(|image| {
             let _ = look_at(image);
         });
     }
+}
+
+/// By the destructor: at the end of the process, or before this library is unloaded.
+#[inline]
+pub(crate) fn stand_back() {
+    if STANDS.load(Ordering::Relaxed) {
+        put_back();
+    }
+}
+
+#[cold]
+fn put_back() {
+    // Under a filter on system calls nobody unloads it; the words cannot be written either.
+    let may_call = session::current().is_none_or(|session| session.may_call());
+    if !may_call || !STANDS.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    let _alone = session::alone();
+    host::each_mapped(|image| {
+        each_import(image, |slot, holds, (which, ours)| {
+            if holds == ours {
+                write(slot, real(which) as u64);
+            }
+            true
+        });
+    });
 }
 
 extern "C" fn before_dlsym(_: usize) -> usize {
@@ -162,23 +195,34 @@ const MOST_SLOTS: usize = 2 * NAMES.len();
 /// Puts ours into an object's words. False: the loader has not relocated it yet.
 fn look_at(image: &Image) -> bool {
     let headers = Ahead::<_, HEAD_BYTES>::new(&OwnMemory, image.headers());
-    let Some(at) = image.dynamic(&headers).filter(|at| !host::is_own_dynamic(*at)) else { return true };
-    let dynamic = Dynamic::read(&Ahead::<_, 512>::new(&OwnMemory, at), at, image.bias);
     let is_own = |address: u64| {
         image.segments(&headers).any(|segment: Segment| segment.loads(address.wrapping_sub(image.bias)))
     };
-    for Import { slot, name } in dynamic.imports(&OwnMemory, NAMES).take(MOST_SLOTS) {
-        let Some((which, ours)) = FUNCTIONS.get(name) else { continue };
-        let ours = *ours as usize as u64;
-        let Some(holds) = OwnMemory.read_word(slot).filter(|holds| *holds != ours) else { continue };
-        // 0: a function that the program can do without, and that nobody has.
-        if holds != 0 && (holds == real(*which) as u64 || is_own(holds)) {
-            write(slot, ours);
-        } else if !image.is_relocated(&OwnMemory) {
-            return false;
+    each_import(image, |slot, holds, (which, ours)| {
+        if holds == ours {
+            return true;
         }
-    }
-    true
+        // 0: a function that the program can do without, and that nobody has.
+        if holds != 0 && (holds == real(which) as u64 || is_own(holds)) {
+            write(slot, ours);
+            return true;
+        }
+        image.is_relocated(&OwnMemory)
+    })
+}
+
+/// Calls `each` with the address of each of an object's words, what it holds, the host's function and the address of
+/// ours, until it gives `false`; gives what the last call gave. This library's own words are left out.
+fn each_import(image: &Image, mut each: impl FnMut(u64, u64, (Real, u64)) -> bool) -> bool {
+    let headers = Ahead::<_, HEAD_BYTES>::new(&OwnMemory, image.headers());
+    let Some(at) = image.dynamic(&headers).filter(|at| !host::is_own_dynamic(*at)) else { return true };
+    let dynamic = Dynamic::read(&Ahead::<_, 512>::new(&OwnMemory, at), at, image.bias);
+    dynamic.imports(&OwnMemory, NAMES).take(MOST_SLOTS).all(|Import { slot, name }| {
+        let (Some((which, ours)), Some(holds)) = (FUNCTIONS.get(name), OwnMemory.read_word(slot)) else {
+            return true;
+        };
+        each(slot, holds, (*which, *ours as usize as u64))
+    })
 }
 
 /// Writes a word of an object's data. (The kernel copies eight bytes of one line of the cache in one piece: a thread

@@ -4,7 +4,7 @@
 //! program's own code, in well under a millisecond; without `PCT` it does no more than look for it. The
 //! destructor runs at `exit`: it writes the last anchor and the CPU times.
 
-use crate::{api, host};
+use crate::{api, host, late};
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -37,5 +37,6 @@ extern "C" fn init(count: usize, arguments: u64, environment: u64) {
 extern "C" fn fini() {
     #[cfg(all(feature = "alloc", target_arch = "x86_64"))]
     crate::malloc::tell_at_end();
+    late::stand_back();
     pct_sampler::api::end();
 }

@@ -134,3 +134,17 @@ fn a_filter_that_comes_after_a_second_attach_is_survived() {
         assert!(has(&functions, &["open_", "limited_"]), "method {method}: {functions:?}");
     }
 }
+
+/// Its calls are redirected while the library is there, and then no more.
+#[test]
+fn a_program_that_loads_the_library_itself_may_unload_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = Command::new(binary()).arg("lib").output().expect("pct can be run").stdout;
+    let library = String::from_utf8(library).expect("a path");
+    let mut program = Command::new(victim("loadspct.c"));
+    program.arg(library.trim()).arg(format!("out={}", folder.path().join("recording.pct").display()));
+    let output = Guest::start(&mut program).wait();
+    ended_with(output.status, 5, &String::from_utf8_lossy(&output.stdout));
+    let rows = report(&folder.path().join("recording.pct"), &[]);
+    assert!(rows.iter().any(|row| row.function == "work"), "{rows:?}");
+}
