@@ -189,7 +189,8 @@ fn functions_of_bursts_have_their_shares_by_the_process_timer() {
 fn functions_of_short_processes_have_their_shares() {
     let victim = victim("quarters.c");
     draw_on(|times| {
-        let processes = (1500 * times).to_string();
+        // A sample in five of them. The last look needs 23,500 samples, and the runs before it are 49 times this one.
+        let processes = (2500 * times).to_string();
         let r = run(&["--stack", "none"], &[victim.to_str().unwrap(), &processes, "1.5"]);
         r.unharmed();
         let rows = r.report(&["--by", "function"]);
