@@ -1,9 +1,9 @@
 //! For a library that was loaded into a running program, by a controller or by `dlopen`: it stands in front of the
 //! functions by which the program would make a setting that our handlers do not survive ([`crate::filters`]).
 //!
-//! The loader has bound the program's calls by then, to the C library. So the words of each object through which it
-//! calls these functions ([`pct_elf::Imports`]) get the addresses of ours: at once, and for the objects that come later
-//! when the program asks for an address in one, by `dlsym`.
+//! By then the loader has bound the program's calls to the C library. So this library writes the addresses of its own
+//! functions into the words through which each object calls these ([`pct_elf::Imports`]): at once for all objects that
+//! are loaded, and at each call of `dlsym` for those that were loaded since.
 //!
 //! Another thread may unload an object meanwhile, or load one. At the start, in a thread that a controller has stopped
 //! anywhere, the loader's lock may not be waited for. So memory is read and written through the kernel, which refuses

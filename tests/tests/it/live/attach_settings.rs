@@ -1,5 +1,6 @@
-//! `pct attach` to a program that then makes a setting under which pct's handlers would be its end: a filter on system
-//! calls and its like. The program's calls were bound to the C library before pct came.
+//! `pct attach` to a program that limits itself afterwards, by a filter on system calls or a similar setting, under
+//! which pct's signal handlers would kill it. The loader has bound the program's calls to the C library before pct is
+//! there, so pct must lead them to its own functions.
 
 use pct_kit::harm::ended_with;
 use pct_kit::wait::wait_until;
