@@ -30,6 +30,7 @@ mod live {
     mod attach_refused;
     mod attach_settings;
     mod attach_tree;
+    mod births;
     mod controller;
     mod crash;
     mod few_descriptors;

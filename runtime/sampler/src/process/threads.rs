@@ -52,6 +52,12 @@ pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<
         session.log.lose(LossCause::NoRing, 1, 0);
         return Err(Errno(28));
     };
+    if own && !session.rings.may_arm_itself(tid, ring) {
+        ring.slot.free();
+        passing::was_only_found_early();
+        wait_for_slot(session, tid);
+        return Ok(());
+    }
     session.log.forget_ring(session.rings.number(ring));
     let cpu = sys::clock_ns(if own { sys::CLOCK_THREAD_CPU } else { sys::thread_cpu_clock(tid) });
     let from = previous::accounted_until(tid).unwrap_or(cpu);
@@ -80,6 +86,16 @@ pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<
         session.stale.store(true, Ordering::Relaxed);
     }
     armed
+}
+
+/// A round is arming the calling thread: waits until the thread finds its slot, which the round's next steps see to.
+fn wait_for_slot(session: &Session, tid: u32) {
+    for _ in 0..MOST_YIELDS {
+        if session.rings.by_tid(tid).is_some() {
+            break;
+        }
+        sys::sched_yield();
+    }
 }
 
 /// Arms the calling thread, whose birth has passed through us.
@@ -420,7 +436,8 @@ fn waits_until_left(ring: &Ring, tries: u32) -> bool {
     false
 }
 
-/// How often who ends a thread's sampling gives its processor away while the thread's handler is at work.
+/// How often who ends a thread's sampling gives its processor away while the thread's handler is at work, and a thread
+/// while a round takes a slot for it.
 const MOST_YIELDS: u32 = 1000;
 
 /// Records what expired in a thread before there was a file. It waits for the thread's next sample, and there will be
@@ -497,8 +514,15 @@ pub fn retire_dead(session: &Session, house: &mut House) {
 pub fn discover(session: &Session, house: &mut House) {
     let pid = session.pid.load(Ordering::Relaxed);
     let arm = |tid: u32| {
+        // Before a thread that arms itself can say that it was only found early.
         passing::found_by_round();
-        let _ = arm(session, tid, false, false);
+        let armed = session.rings.arm_found(tid, || {
+            let _ = arm(session, tid, false, false);
+        });
+        if !armed {
+            passing::was_only_found_early();
+            session.stale.store(true, Ordering::Relaxed);
+        }
     };
     let listed = match list_unarmed(session, &mut house.buffer, arm) {
         Err(Errno::EMFILE) => {

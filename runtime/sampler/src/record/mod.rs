@@ -4,6 +4,7 @@
 mod block;
 pub mod chain;
 pub mod codes;
+mod found;
 pub mod log;
 pub mod mark;
 pub(crate) mod rests;
@@ -13,8 +14,8 @@ pub mod stacks;
 pub mod table;
 pub mod time;
 
-/// Atomics of what is also run as a model: `tests/block_model.rs` and `tests/slot_model.rs` put a simulation of them in
-/// their place.
+/// Atomics of what is also run as a model: `tests/block_model.rs`, `tests/found_model.rs` and `tests/slot_model.rs` put
+/// a simulation of them in their place.
 mod sync {
     pub(super) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 

@@ -15,6 +15,7 @@ use core::hint::cold_path;
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use crate::code::thread_stack::ThreadStack;
+use crate::record::found::FoundThread;
 use crate::record::log::{BLOCK_WORDS, Log, MAX_RINGS, SegmentSlot};
 pub use crate::record::slot::NotEntered;
 use crate::record::slot::Slot;
@@ -116,6 +117,8 @@ pub struct Rings {
     serial: AtomicU32,
     /// Handlers in [`Rings::without_slot`].
     visitors: AtomicU32,
+    /// The thread that a round is about to arm.
+    found: FoundThread,
     slots: [Ring; MAX_RINGS],
     by_base: [AtomicU32; BASES],
 }
@@ -248,6 +251,28 @@ impl Rings {
             return Some(ring);
         }
         None
+    }
+
+    /// A round, which holds the housekeeper's lock, has found thread `tid` without a slot. Runs `arm`, which takes one
+    /// for it, unless the thread is arming itself just now. Whether it ran.
+    pub(crate) fn arm_found(&self, tid: u32, arm: impl FnOnce()) -> bool {
+        let decided = self.found.by_round(tid, || self.taken_by(tid).next().is_some());
+        if decided {
+            arm();
+            self.found.armed();
+        }
+        decided
+    }
+
+    /// Whether the calling thread `tid`, which has taken the slot `ring`, may arm itself. If not, a round is arming it
+    /// or has done so, and the thread gives this slot up.
+    pub(crate) fn may_arm_itself(&self, tid: u32, ring: &Ring) -> bool {
+        self.found.by_itself(tid, || self.taken_by(tid).any(|other| !core::ptr::eq(other, ring)))
+    }
+
+    /// Slots of thread `tid`, even those that are not set up yet.
+    fn taken_by(&self, tid: u32) -> impl Iterator<Item = &Ring> {
+        self.ever_used().filter(move |ring| ring.slot.is_taken() && ring.tid.load(Ordering::Relaxed) == tid)
     }
 
     /// Threads that had a slot so far.

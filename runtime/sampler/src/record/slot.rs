@@ -68,6 +68,11 @@ impl Slot {
         self.state.load(Ordering::Acquire) >= ARMING
     }
 
+    /// Whether it is a living thread's, or is being set up for one.
+    pub(crate) fn is_taken(&self) -> bool {
+        !matches!(self.state.load(Ordering::Acquire), FREE | ENDING)
+    }
+
     /// Whether somebody is in it.
     pub(crate) fn is_busy(&self) -> bool {
         // Acquire: what was written in it is seen when it is left.
