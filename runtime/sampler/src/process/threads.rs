@@ -45,6 +45,9 @@ pub fn arm_first(session: &Session, in_handler: bool) -> sys::Result<()> {
 /// The kernel's refusal; ENOSPC when the table is full.
 pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<()> {
     if session.rings.by_tid(tid).is_some() {
+        if own {
+            passing::was_only_found_early();
+        }
         return Ok(());
     }
     let Some(ring) = session.rings.claim_slot(tid) else {
@@ -103,11 +106,7 @@ fn wait_for_slot(session: &Session, tid: u32) {
 /// # Errors
 /// As [`arm`].
 pub fn arm_newborn(session: &Session) -> sys::Result<()> {
-    let tid = sys::gettid();
-    if session.rings.by_tid(tid).is_some() {
-        passing::was_only_found_early();
-    }
-    arm(session, tid, true, false)
+    arm(session, sys::gettid(), true, false)
 }
 
 /// CPU ns of the thread that no sample stands for, `cpu` being all that it has used.
