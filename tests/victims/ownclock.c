@@ -2,8 +2,8 @@
 /*
  * The process's own CPU clock, and threads that are made where a preloaded library does not see it.
  *
- *   ownclock alone|threads|child|exec|attached
- *                                        counts how often CLOCK_PROCESS_CPUTIME_ID changes in 0.2 s of a thread's time
+ *   ownclock alone|threads|many|child|exec|attached
+ *                                        counts how often CLOCK_PROCESS_CPUTIME_ID changes in 200,000 looks at it
  *   ownclock clone|syscall|deepbind PLUGIN
  *                                        a thread that comes so works for 1.5 s in `unseen`; all others sleep
  *
@@ -33,10 +33,14 @@ static int64_t now(clockid_t clock) {
 }
 
 /* Needs no thread-local storage: a thread that `clone` made has none of its own. */
-__attribute__((noinline)) void unseen(void) {
-    int64_t end = now(CLOCK_THREAD_CPUTIME_ID) + 1500000000LL;
+static inline __attribute__((always_inline)) void work_for(int64_t ns) {
+    int64_t end = now(CLOCK_THREAD_CPUTIME_ID) + ns;
     while (now(CLOCK_THREAD_CPUTIME_ID) < end)
         for (int i = 0; i < 100000; i++) sum += i * sum;
+}
+
+__attribute__((noinline)) void unseen(void) {
+    work_for(1500000000LL);
     done = 1;
 }
 
@@ -58,10 +62,16 @@ static void *burn(void *argument) {
     return argument;
 }
 
+static void *briefly(void *argument) {
+    for (int i = 0; i < 100000; i++) sum += i * sum;
+    return argument;
+}
+
+/* No other clock is read meanwhile: that of a thread brings the process's up to date, even where it goes in steps. */
 static void count(void) {
-    int64_t end = now(CLOCK_THREAD_CPUTIME_ID) + 200000000LL, last = 0;
+    int64_t last = 0;
     long changes = 0;
-    while (now(CLOCK_THREAD_CPUTIME_ID) < end) {
+    for (int i = 0; i < 200000; i++) {
         int64_t at = now(CLOCK_PROCESS_CPUTIME_ID);
         changes += at != last;
         last = at;
@@ -98,6 +108,17 @@ int main(int count_of_words, char **words) {
         count();
         done = 1;
         for (int i = 0; i < 3; i++) pthread_join(threads[i], 0);
+    } else if (!strcmp(what, "many")) {
+        /* A sampler that looks for new threads meets some in their first moment. */
+        for (int i = 0; i < 3000; i++) {
+            pthread_t threads[8];
+            for (int k = 0; k < 8; k++) if (pthread_create(&threads[k], 0, briefly, 0)) return 1;
+            for (int k = 0; k < 8; k++) pthread_join(threads[k], 0);
+        }
+        /* Until it has looked again, a sampler may believe that the last ones were made unseen. */
+        work_for(600000000LL);
+        count();
+        count();
     } else if (!strcmp(what, "child")) {
         if (!fork()) {
             count();

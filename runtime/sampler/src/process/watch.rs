@@ -31,7 +31,10 @@ pub(crate) fn watch(session: &Session, wait: u64) {
     let mut timer = session.watch.load(Ordering::Relaxed);
     if !is_needed(session) {
         // It was needed for a moment. Nobody puts off its expiry any more, so it would cut waits short.
-        if timer > 0 {
+        // (Stopping a timer that is stopped already makes the clock of the process go in steps until the next tick.
+        // Looking at it does not.)
+        let left = if timer > 0 { sys::timer_left(sys::TimerId(timer - 1)) } else { Ok(0) };
+        if left != Ok(0) {
             let _ = sys::timer_set(sys::TimerId(timer - 1), 0, 0);
         }
         return;
