@@ -20,9 +20,9 @@ use pct_elf::Memory;
 
 /// The memory of a process in which a thread stands still.
 ///
-/// Reading the own process wants to know what is mapped, which costs a system call a page; these two say what the
-/// kernel need not be asked for, and what it must be asked for again. A memory whose reads are all made by the kernel
-/// ignores both.
+/// Reading the own process wants to know what is mapped, which costs a system call a page. These methods say what the
+/// kernel need not be asked for, what it must be asked for again, and what only the kernel can read without harm. A
+/// memory whose reads are all made by the kernel needs none of them.
 pub trait ThreadMemory: Memory {
     /// All from `from` to before `to` is mapped as long as the thread stands: the living owner of this memory names
     /// it. The memory may forget what it was told before.
@@ -34,6 +34,12 @@ pub trait ThreadMemory: Memory {
     fn look_again(&self, at: u64) -> bool {
         let _ = at;
         true
+    }
+
+    /// A word of what other threads own: they may give its memory back at any moment, also between a look at whether it
+    /// is mapped and the load.
+    fn read_of_others(&self, at: u64) -> Option<u64> {
+        self.read_word(at)
     }
 
     /// These words of what lies at `object`; `None`: not all of them can be read.

@@ -9,6 +9,7 @@
 use pct_elf::{Image, Memory, Segment, Symbols, segment_flag, segment_kind};
 
 use super::layout::{Instruction, Layout, TYPE_OF_OBJECT};
+use crate::ThreadMemory;
 
 /// An interpreter in a process. Plain data: it can be copied into a table that handlers read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,10 +121,14 @@ impl Interpreter {
 
     /// Whether there is more than one interpreter: then a thread's state may belong to another one than the
     /// thread runs.
+    ///
+    /// The list has the newest first, and beside its head the main one. (No interpreter is looked at: another thread
+    /// may end it just now and give its memory back.)
     #[must_use]
     pub fn has_several<M: Memory>(&self, memory: &M) -> bool {
-        let first = memory.read_word(self.runtime + self.layout.interpreters).unwrap_or(0);
-        first != 0 && memory.read_word(first + self.layout.next_interpreter).unwrap_or(0) != 0
+        let head = self.runtime + self.layout.interpreters;
+        let [first, main] = [head, head + 8].map(|at| memory.read_word(at).unwrap_or(0));
+        first != 0 && main != 0 && first != main
     }
 
     /// The control block of the thread that has this number in its process: found by the interpreter's list
@@ -156,7 +161,7 @@ impl Interpreter {
     /// The state of the thread whose control block is at `thread`, and whether it holds the GIL (`None`: not
     /// told, 3.12 on). No state: the thread runs no Python, or the interpreter is not initialised, or ends.
     #[must_use]
-    pub fn state<M: Memory>(
+    pub fn state<M: ThreadMemory>(
         &self,
         memory: &M,
         data: &ThreadData,
@@ -178,7 +183,7 @@ impl Interpreter {
             // A thread that runs a subinterpreter holds the GIL by another state than its key's.
             if current != state
                 && current != 0
-                && memory.read_word(current + layout.thread_id) == Some(thread)
+                && memory.read_of_others(current + layout.thread_id) == Some(thread)
             {
                 (state, attached) = (current, Some(true));
             }
@@ -296,7 +301,40 @@ fn frame_members_agree<M: Memory>(memory: &M, frame_type: u64, layout: &Layout) 
 
 #[cfg(test)]
 mod tests {
-    use super::minor_in_path;
+    use super::*;
+
+    /// Where the interpreters of a process are listed, and nothing else.
+    struct Listed {
+        at: u64,
+        newest: u64,
+        main: u64,
+    }
+
+    impl Memory for Listed {
+        fn copy(&self, at: u64, into: &mut [u8]) -> bool {
+            let word = match at.checked_sub(self.at) {
+                Some(0) => self.newest,
+                Some(8) => self.main,
+                _ => panic!("an interpreter at {at:#x} is read: another thread may end it just now"),
+            };
+            into.copy_from_slice(&word.to_ne_bytes());
+            true
+        }
+    }
+
+    #[test]
+    fn several_interpreters_are_told_without_a_look_at_one() {
+        for layout in (8..=13).filter_map(Layout::for_minor) {
+            let interpreter =
+                Interpreter { layout, version: 0, runtime: 0x10000, code_type: 0, bytecode_loop: (0, 0) };
+            let has_several = |newest, main| {
+                interpreter.has_several(&Listed { at: 0x10000 + layout.interpreters, newest, main })
+            };
+            assert!(has_several(0x7000, 0x5000));
+            assert!(!has_several(0x5000, 0x5000));
+            assert!(!has_several(0, 0), "before the first and after the last");
+        }
+    }
 
     #[test]
     fn the_version_is_the_number_behind_the_last_name() {

@@ -95,7 +95,7 @@ pub enum LineTable {
 pub struct Layout {
     /// The minor version: 8 for 3.8.
     pub minor: u8,
-    /// `_PyRuntime`: first interpreter.
+    /// `_PyRuntime`: the newest interpreter; the main one is named in the next word.
     pub interpreters: u64,
     /// `_PyRuntime`: {is initialised, key} of the thread-specific state.
     pub tss_key: u64,

@@ -8,9 +8,11 @@
 //! be asked it is taken as mapped.
 //!
 //! An answer may grow old: what was mapped some samples ago may be gone. A whole chain of frames names nothing that
-//! is gone, and the first links of one that was met half built are asked for anew ([`ThreadMemory::look_again`]).
+//! is gone, and the first links of one that was met half built are asked for anew ([`ThreadMemory::look_again`]). What
+//! another thread owns may go between the answer and the load, so the kernel copies it
+//! ([`ThreadMemory::read_of_others`]).
 //!
-//! This is a fence: loads from addresses that others wrote. Signal safety: loads, and one kind of raw system call.
+//! This is a fence: loads from addresses that others wrote. Signal safety: loads, and raw system calls that only read.
 
 use core::cell::Cell;
 use core::hint::cold_path;
@@ -223,6 +225,13 @@ impl ThreadMemory for Readable<'_> {
         page != 0 && self.probe(page)
     }
 
+    /// The kernel copies it, and refuses what is not mapped.
+    fn read_of_others(&self, at: u64) -> Option<u64> {
+        self.probes.set(self.probes.get().checked_sub(1)?);
+        let mut word = [0; 8];
+        os::copy(at, &mut word).then(|| u64::from_ne_bytes(word))
+    }
+
     #[inline(always)]
     fn read_fields<const N: usize>(&self, object: u64, fields: &Fields<N>) -> Option<[u64; N]> {
         let (first, bytes) = fields.span();
@@ -267,6 +276,22 @@ mod tests {
             assert_eq!(memory.read_word(nowhere), None);
         }
         assert!(memory.look_again(mapping) && !memory.look_again(mapping + 4096));
+    }
+
+    #[test]
+    fn what_another_thread_has_unmapped_since_is_not_read() {
+        let mapping = sys::map_memory(4096).expect("memory");
+        let at = mapping as u64;
+        let known = known();
+        // SAFETY: no stack.
+        let memory = unsafe { Readable::new(Extent::default(), 0, &known, 9) };
+        assert_eq!((memory.read_word(at), memory.read_of_others(at)), (Some(0), Some(0)));
+        // SAFETY: a mapping of the test's own, to which nothing refers.
+        unsafe { sys::unmap(mapping, 4096) };
+        assert_eq!(memory.read_of_others(at), None);
+        // SAFETY: no stack.
+        let silent = unsafe { Readable::new(Extent::default(), 0, &known, 0) };
+        assert_eq!(silent.read_of_others(known.pages.as_ptr() as u64), None, "the kernel may not be asked");
     }
 
     #[test]
