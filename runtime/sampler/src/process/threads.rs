@@ -46,7 +46,7 @@ pub fn arm_first(session: &Session, in_handler: bool) -> sys::Result<()> {
 pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<()> {
     if session.rings.by_tid(tid).is_some() {
         if own {
-            passing::was_only_found_early();
+            wait_for_found_slot(session, tid);
         }
         return Ok(());
     }
@@ -57,8 +57,7 @@ pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<
     };
     if own && !session.rings.may_arm_itself(tid, ring) {
         ring.slot.free();
-        passing::was_only_found_early();
-        wait_for_slot(session, tid);
+        wait_for_found_slot(session, tid);
         return Ok(());
     }
     session.log.forget_ring(session.rings.number(ring));
@@ -91,11 +90,14 @@ pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<
     armed
 }
 
-/// A round is arming the calling thread: waits until the thread finds its slot, which the round's next steps see to.
-fn wait_for_slot(session: &Session, tid: u32) {
+/// A round has armed the calling thread, or is doing so: waits until the slot is there, and makes the thread find it.
+/// (The wrapper of its birth writes there how large its stack is. And by its control block it would find the slot of a
+/// dead thread that had the same one, if no round has seen that death yet.)
+fn wait_for_found_slot(session: &Session, tid: u32) {
+    passing::was_only_found_early();
     for _ in 0..MOST_YIELDS {
-        if session.rings.by_tid(tid).is_some() {
-            break;
+        if let Some(ring) = session.rings.by_tid(tid) {
+            return session.rings.set_own(ring);
         }
         sys::sched_yield();
     }
