@@ -20,6 +20,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
+use crate::stuck;
+
 /// What a process that was told to end may need for that on a crowded machine.
 const TIME_TO_END: Duration = Duration::from_secs(5);
 
@@ -68,6 +70,7 @@ pub fn run(program: &Path, arguments: &[String]) -> Result<Ended> {
         command.env(name, folder);
     }
     let test = command.spawn().with_context(|| format!("{} cannot be started", program.display()))?;
+    stuck::watch();
     let ended = wait_for_end(Pid::from_raw(i32::try_from(test.id()).context("a process id")?))?;
     let left = end_those_left_behind()?;
     for process in &left {
