@@ -18,6 +18,7 @@ mod live {
     mod numbers;
     mod programs;
     mod stacks;
+    mod start;
     mod tracers;
     mod traps;
 }

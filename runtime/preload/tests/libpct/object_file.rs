@@ -1,7 +1,7 @@
 //! What is in the library: nothing that a host could trip over.
 
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
-use object::{Endianness, Object, ObjectSymbol, SymbolKind, elf};
+use object::{Endianness, Object, ObjectSection, ObjectSymbol, SymbolKind, elf};
 
 use std::path::Path;
 
@@ -243,6 +243,22 @@ fn the_note_leads_to_the_three_functions() {
             let target = (at + 8 * i as u64).wrapping_add(*offset);
             assert!(text.iter().any(|s| s.address() == target), "word {i} leads to {target:#x}: no function");
         }
+    });
+}
+
+/// A host's unwinder (exceptions, the end of a cancelled thread) finds code by halving the table of functions. lld
+/// sorts it right only where all code lies behind it, and that is for layout.ld to keep.
+#[test]
+fn the_table_of_functions_is_sorted() {
+    with_objects(true, |file, _| {
+        let header = file.section_by_name(".eh_frame_hdr").and_then(|section| section.data().ok());
+        let (head, table) = header.and_then(|bytes| bytes.split_at_checked(12)).expect("a table");
+        // DW_EH_PE_datarel | DW_EH_PE_sdata4: pairs of distances from the header.
+        assert_eq!(head[..4], [1, 0x1b, 0x03, 0x3b], "{head:?}");
+        let (words, _) = table.as_chunks::<4>();
+        let starts: Vec<i32> = words.iter().step_by(2).map(|word| i32::from_le_bytes(*word)).collect();
+        assert_eq!(starts.len() as u32, u32::from_le_bytes(head[8..].try_into().expect("four octets")));
+        assert!(starts.len() > 300 && starts.is_sorted(), "{starts:?}");
     });
 }
 

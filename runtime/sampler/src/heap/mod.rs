@@ -92,7 +92,11 @@ pub fn note_early_call() {
 pub(crate) fn set_up(session: &Session) {
     let heap = &session.heap;
     let options = &session::seed().options;
-    if STARTER.load(Ordering::Acquire) == 0 || options.alloc == 0 {
+    if STARTER.load(Ordering::Acquire) == 0 {
+        // Nobody has set it up before, and looking would touch a page.
+        return;
+    }
+    if options.alloc == 0 {
         heap.interval.store(0, Ordering::Relaxed);
         return;
     }

@@ -407,7 +407,9 @@ pub fn revive() {
 /// was sampled.
 pub fn start_in_child() {
     let session = SESSION.load(Ordering::Relaxed);
-    if session.is_null() || current().is_some() || FILTERED.load(Ordering::Relaxed) {
+    // SAFETY: null, or mapped for good.
+    let Some(session) = (unsafe { session.as_ref() }) else { return };
+    if !session.is_wiped() || FILTERED.load(Ordering::Relaxed) {
         return;
     }
     START.free_in_child();

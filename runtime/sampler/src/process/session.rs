@@ -222,6 +222,8 @@ pub struct Session {
     pub changing: AtomicBool,
     /// Somebody saw a change of regions or threads: the housekeeper should come soon.
     pub stale: AtomicBool,
+    /// How often the file could not be made for a reason that may pass.
+    pub tries: AtomicU32,
     /// Settings.
     pub settings: Settings,
     /// Regions, for the recorder `counts`.
@@ -244,24 +246,22 @@ pub struct Session {
     pub looked_for_tracer: AtomicU64,
     /// The process's timer: id + 1, 0 = none.
     pub watch: AtomicI32,
+    /// Where the file was asked to be: [`place_of`] of the seed; 0 = no file was made yet.
+    pub opened_for: AtomicU64,
+    /// CPU time used by children.
+    pub spent_by_children: SpentByChildren,
+    /// Perf events that all threads inherit.
+    pub inherited: Inherited,
     /// Threads: the first slot follows at once.
     pub rings: Rings,
     /// Writer of the keep segments.
     pub keep: Lock<Chain>,
     /// What the housekeeper works with.
     pub house: Lock<House>,
-    /// Where the file was asked to be: [`place_of`] of the seed; 0 = no file was made yet.
-    pub opened_for: AtomicU64,
-    /// How often the file could not be made for a reason that may pass.
-    pub tries: AtomicU32,
-    /// CPU time used by children.
-    pub spent_by_children: SpentByChildren,
     /// Rules of unwinding found before.
     pub rules: Cache,
     /// Table of stacks.
     pub stacks: Stacks,
-    /// Perf events that all threads inherit.
-    pub inherited: Inherited,
     /// Functions of interpreted languages.
     pub codes: Codes,
     /// Allocation samples.
@@ -269,6 +269,9 @@ pub struct Session {
     /// What the sampler asked the kernel for in vain.
     pub refusals: Refusals,
 }
+
+// In the second of two lines of the cache that belong together, where the cost of a sample was measured.
+const _: () = assert!(offset_of!(Session, rings) % 128 == 64);
 
 const _: () = {
     let first = offset_of!(Session, log) + Log::HOT_AT;
@@ -399,6 +402,12 @@ impl Session {
     #[must_use]
     pub fn counts(&self) -> bool {
         self.settings.recorder.load(Ordering::Relaxed) == Recorder::Counts as u32
+    }
+
+    /// Whether nobody lives in it: in the child of a fork, where the kernel has wiped it. Asked by a write, since its
+    /// page is written next: what is read first is given twice, as a page of zeros and as one of its own.
+    pub(super) fn is_wiped(&self) -> bool {
+        self.alive.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// It is the process's session from now on, and samples are taken.

@@ -207,22 +207,26 @@ impl Rings {
     #[must_use]
     pub fn own(&self, may_call: bool) -> Option<&Ring> {
         let base = arch::thread_base();
-        let entry = self.by_base.get(base_slot(base))?;
-        if let Some(ring) = self.get(entry.load(Ordering::Relaxed))
+        // The first thread of all has slot 0. (While it is the only one, nobody touches the table's page.)
+        let number = match self.count() {
+            0 | 1 => 0,
+            _ => self.by_base.get(base_slot(base))?.load(Ordering::Relaxed),
+        };
+        if let Some(ring) = self.get(number)
             && ring.base.load(Ordering::Relaxed) == base
             && ring.slot.is_live()
         {
             return Some(ring);
         }
-        if may_call { self.own_by_tid(base, entry) } else { None }
+        if may_call { self.own_by_tid(base) } else { None }
     }
 
     #[cold]
     #[inline(never)]
-    fn own_by_tid(&self, base: u64, entry: &AtomicU32) -> Option<&Ring> {
+    fn own_by_tid(&self, base: u64) -> Option<&Ring> {
         let ring = self.by_tid(sys::gettid())?;
         ring.base.store(base, Ordering::Relaxed);
-        entry.store(self.number(ring), Ordering::Relaxed);
+        self.by_base.get(base_slot(base))?.store(self.number(ring), Ordering::Relaxed);
         Some(ring)
     }
 
