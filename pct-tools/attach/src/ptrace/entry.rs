@@ -12,7 +12,7 @@
 //! Invariant: while a value lives, the thread is stopped and its registers are the kernel's own for the new image.
 
 use super::error::CallError;
-use super::stop::wait_stop;
+use super::stop::{go_on_to_interrupt, wait_stop};
 use super::sys::{self, Stop, Tid};
 use std::time::Duration;
 
@@ -60,9 +60,10 @@ impl Seized {
                 Stop::Interrupted if executed => return Ok(Some(HeldThread { tid, released: false })),
                 Stop::Event(libc::PTRACE_EVENT_EXEC) => {
                     executed = true;
-                    sys::interrupt(tid).and_then(|()| sys::cont(tid, 0))
+                    go_on_to_interrupt(tid, 0)
                 }
                 // the user's Ctrl-C, or SIGSTOP: as without us
+                Stop::Signal(s) if executed => go_on_to_interrupt(tid, s),
                 Stop::Signal(s) => sys::cont(tid, s),
                 Stop::Group(_) => sys::listen(tid),
                 _ => sys::cont(tid, 0),

@@ -2,7 +2,7 @@
 
 use super::error::CallError;
 use super::restart;
-use super::sys::{self, Regs, Stop, Tid};
+use super::sys::{self, Errno, Regs, Stop, Tid};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
@@ -47,21 +47,34 @@ pub fn wait_stop(tid: Tid, limit: Duration) -> Result<Stop, CallError> {
     }
 }
 
-/// Waits until a seized thread that was asked to stop has done so; signals that come before are passed on.
+/// Asks a seized thread to stop and waits until it has done so; signals that come before are passed on.
+///
+/// # Errors
+/// As [`wait_stop`]; `limit` is that of the whole wait.
 pub(super) fn interrupted(tid: Tid, limit: Duration) -> Result<(), CallError> {
     let request = |what| CallError::from_refusal(what, tid);
+    let start = Instant::now();
     sys::interrupt(tid).map_err(request("interrupt"))?;
     loop {
-        match wait_stop(tid, limit)? {
-            Stop::Interrupted | Stop::Group(_) => return Ok(()),
-            // the interrupt is still due
-            Stop::Signal(s) => {
-                set_again(tid, s);
-                sys::cont(tid, s).map_err(request("continue"))?;
-            }
-            _ => sys::cont(tid, 0).map_err(request("continue"))?,
+        let delivered = match wait_stop(tid, limit.saturating_sub(start.elapsed())) {
+            Ok(Stop::Interrupted | Stop::Group(_)) => return Ok(()),
+            Ok(Stop::Signal(signal)) => signal,
+            Ok(_) => 0,
+            Err(CallError::NoStop(..)) => return Err(CallError::NoStop(tid, limit.as_millis())),
+            Err(why) => return Err(why),
+        };
+        if delivered != 0 {
+            set_again(tid, delivered);
         }
+        go_on_to_interrupt(tid, delivered).map_err(request("continue"))?;
     }
+}
+
+/// Resumes a thread that was asked to stop and has stopped for another reason. It is asked anew: a stop of any kind
+/// takes an interrupt that is under way with it (the kernel's ptrace_stop: "any trap clears pending STOP trap").
+pub(super) fn go_on_to_interrupt(tid: Tid, delivered: i32) -> Result<(), Errno> {
+    sys::interrupt(tid)?;
+    sys::cont(tid, delivered)
 }
 
 /// Releases a seized thread that was asked to stop, if it has stopped by now or has ended. Says whether it did.

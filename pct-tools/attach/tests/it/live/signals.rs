@@ -4,6 +4,7 @@ use crate::victims::{Victim, built, started};
 use pct_attach::facts;
 use pct_attach::memory::ProcessMemory;
 use pct_attach::ptrace::borrow::Borrowed;
+use pct_attach::ptrace::stop::stack_pointer;
 use pct_attach::ptrace::sys::Tid;
 use pct_kit::wait::{wait_for, wait_until};
 use std::process::Command;
@@ -65,4 +66,22 @@ fn a_timer_that_expires_during_a_call_does_not_end_a_sleep() {
     b.unmap_scratch(LIMIT).unwrap();
     b.give_back().unwrap();
     assert_eq!(child.wait().0, "slept 0 errno 0\n");
+}
+
+/// The kernel forgets that a thread is to stop when it stops for a signal first, which is so when it was about to take
+/// one (one time in a thousand here). Who does not ask again waits as long as signals come.
+#[test]
+fn a_thread_that_takes_signals_all_the_time_stops_each_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let child = Victim::start(&mut Command::new(built("alarmed.c", &["-O2"], &dir)));
+    let pid = child.pid();
+    wait_until("its timer", || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
+        u64::from_str_radix(caught, 16).unwrap() & 1 << (libc::SIGALRM - 1) != 0
+    });
+    for round in 0..20_000 {
+        assert!(stack_pointer(Tid(pid), LIMIT).is_some(), "round {round}");
+    }
+    child.ends_well();
 }
