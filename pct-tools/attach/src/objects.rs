@@ -145,28 +145,66 @@ impl Placed {
 /// All copies.
 #[derive(Default)]
 pub struct Objects {
-    /// The copies, the last used one last. `None`: an object without unwind data.
-    known: RefCell<Vec<(File, Option<Rc<Object>>)>>,
+    /// The copies, the last used one last.
+    known: RefCell<Vec<KnownFile>>,
     generation: Cell<u64>,
 }
+
+/// What is known of a file.
+struct KnownFile {
+    file: File,
+    /// `None`: it has no unwind data.
+    object: Option<Rc<Object>>,
+    /// How often they were looked for in vain.
+    in_vain: u8,
+}
+
+impl KnownFile {
+    /// It is to be looked for once more.
+    fn is_unsure(&self) -> bool {
+        self.object.is_none() && self.in_vain < MOST_LOOKS
+    }
+}
+
+/// How often unwind data are looked for. The first look may come while the loader of a process maps the object: then
+/// its code is there, and its unwind data are not.
+const MOST_LOOKS: u8 = 2;
 
 /// Most files that are remembered, with and without unwind data.
 const MOST_KNOWN: usize = 4096;
 
 impl Objects {
     /// The unwind data of `file`, for a process in which it has these headers.
-    pub(crate) fn at(&self, file: File, memory: &ProcessMemory, headers: &Headers) -> Option<Placed> {
+    ///
+    /// Where none were found before, they are looked for once more if they are `wanted`.
+    pub(crate) fn at(
+        &self,
+        file: File,
+        memory: &ProcessMemory,
+        headers: &Headers,
+        wanted: bool,
+    ) -> Option<Placed> {
         let base = headers.lowest;
         let mut known = self.known.borrow_mut();
-        let same = |(of, object): &(File, Option<Rc<Object>>)| {
-            *of == file && object.as_ref().is_none_or(|object| object.is_at(memory, base))
+        let same = |known: &KnownFile| {
+            known.file == file && known.object.as_ref().is_none_or(|object| object.is_at(memory, base))
         };
-        let found = match known.iter().position(same) {
-            Some(at) => known.remove(at).1,
-            None => Object::copy(memory, headers).map(Rc::new),
+        let mut now = match known.iter().position(same) {
+            Some(at) => known.remove(at),
+            None => KnownFile { file, object: None, in_vain: 0 },
         };
-        known.push((file, found.clone()));
+        if now.in_vain == 0 && now.object.is_none() || wanted && now.is_unsure() {
+            now.object = Object::copy(memory, headers).map(Rc::new);
+            now.in_vain += u8::from(now.object.is_none());
+        }
+        let found = now.object.clone();
+        known.push(now);
         Some(Placed::new(found?, |object| object.data.borrow_dependent().moved(base, base + object.eh_at)))
+    }
+
+    /// Whether this file's unwind data may be looked for once more.
+    pub(crate) fn is_unsure(&self, file: File) -> bool {
+        self.known.borrow().iter().any(|known| known.file == file && known.is_unsure())
     }
 
     /// Drops unused copies, the oldest first, beyond those that are kept for the next process.
@@ -176,9 +214,9 @@ impl Objects {
             object.as_ref().filter(|object| Rc::strong_count(object) == 1).map_or(0, |object| object.octets)
         };
         let mut over =
-            known.iter().map(|(_, object)| idle(object)).sum::<usize>().saturating_sub(IDLE_OCTETS);
+            known.iter().map(|known| idle(&known.object)).sum::<usize>().saturating_sub(IDLE_OCTETS);
         let mut many = known.len().saturating_sub(MOST_KNOWN);
-        known.retain(|(_, object)| {
+        known.retain(|KnownFile { object, .. }| {
             let octets = idle(object);
             let used = object.is_some() && octets == 0;
             if used || over == 0 && many == 0 {
@@ -199,7 +237,7 @@ impl Objects {
     /// The total size of all copies in octets, and their number.
     pub fn size(&self) -> (usize, usize) {
         let known = self.known.borrow();
-        let objects = known.iter().filter_map(|(_, object)| object.as_ref());
+        let objects = known.iter().filter_map(|known| known.object.as_ref());
         objects.fold((0, 0), |(octets, number), object| (octets + object.octets, number + 1))
     }
 }
@@ -258,15 +296,15 @@ mod live {
         let headers =
             Headers::of_mapping(libc.expect("a C library"), &maps.0, pid, &memory).expect("it has headers");
         // the same octets under many numbers, as if there were many libraries
-        let held = shared.objects.at((1, 1, 0), &memory, &headers).expect("it has unwind data");
+        let held = shared.objects.at((1, 1, 0), &memory, &headers, false).expect("it has unwind data");
         for number in 1..500 {
-            shared.objects.at((1, 1, number), &memory, &headers).expect("it has unwind data");
+            shared.objects.at((1, 1, number), &memory, &headers, false).expect("it has unwind data");
             shared.objects.tidy();
         }
         let (octets, objects) = shared.objects.size();
         let one = octets / objects;
         assert!(objects > 2 && octets <= IDLE_OCTETS + 2 * one, "{objects} of {octets} octets");
         assert!(held.table().len() > 100);
-        assert!(shared.objects.known.borrow().iter().any(|(file, _)| *file == (1, 1, 0)), "it is in use");
+        assert!(shared.objects.known.borrow().iter().any(|known| known.file == (1, 1, 0)), "it is in use");
     }
 }

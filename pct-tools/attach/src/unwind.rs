@@ -38,8 +38,8 @@ pub struct Shared {
     rules: Box<Cache>,
 }
 
-/// An executable region and the unwind data of its object.
-type Region = (u64, u64, Option<Rc<objects::Placed>>);
+/// An executable region, the unwind data of its object, and whether they may be looked for once more.
+type Region = (u64, u64, Option<Rc<objects::Placed>>, bool);
 type Entries<'a> = Vec<Entry<'a>>;
 
 self_cell!(
@@ -53,13 +53,13 @@ self_cell!(
 
 impl Known {
     fn from_regions(regions: Vec<Region>) -> Known {
-        Known::new(regions, |regions| {
-            let entry = |region: &Region| (region.0, region.1);
-            let tables = regions.iter().map(|region| region.2.as_deref().map(objects::Placed::table));
-            let ranges = regions.iter().map(entry);
-            ranges.zip(tables).map(|((start, end), table)| Entry { start, end, table }).collect()
-        })
+        Known::new(regions, |regions| regions.iter().map(entry).collect())
     }
+}
+
+fn entry((start, end, data, unsure): &Region) -> Entry<'_> {
+    let table = data.as_deref().map(objects::Placed::table);
+    Entry { start: *start, end: *end, table, unsure: *unsure }
 }
 
 /// Walks stacks of one target.
@@ -67,6 +67,7 @@ pub struct StackWalker {
     shared: Rc<Shared>,
     known: Known,
     generation: u64,
+    wants_data: bool,
     out: Vec<Placed>,
     stack: Vec<u8>,
 }
@@ -75,7 +76,14 @@ impl StackWalker {
     /// A walker that keeps up to `depth` frames of a stack.
     pub fn new(depth: usize, shared: Rc<Shared>) -> Self {
         let known = Known::from_regions(Vec::new());
-        StackWalker { shared, known, generation: 0, out: vec![Placed::default(); depth], stack: Vec::new() }
+        let out = vec![Placed::default(); depth];
+        StackWalker { shared, known, generation: 0, wants_data: false, out, stack: Vec::new() }
+    }
+
+    /// Whether it should learn the regions anew, although they may not have changed: a walk needed unwind data that
+    /// were not there when they were looked for, perhaps because the target's loader was still mapping their object.
+    pub fn wants_data(&self) -> bool {
+        self.wants_data
     }
 
     /// Stores the executable regions of `maps` as those of the target, process `pid`.
@@ -83,13 +91,15 @@ impl StackWalker {
         // an object may have several executable regions
         let mut placed: HashMap<u64, Option<Rc<objects::Placed>>> = HashMap::new();
         let mut regions = Vec::new();
+        let wanted = std::mem::take(&mut self.wants_data);
         for map in maps.iter().filter(|m| m.perms.contains(MMPermissions::EXECUTE)) {
             let file = (map.dev.0, map.dev.1, map.inode);
             let data = Headers::of_mapping(map, maps, pid, memory).and_then(|headers| {
-                let find = || self.shared.objects.at(file, memory, &headers).map(Rc::new);
+                let find = || self.shared.objects.at(file, memory, &headers, wanted).map(Rc::new);
                 placed.entry(headers.lowest).or_insert_with(find).clone()
             });
-            regions.push((map.address.0, map.address.1, data));
+            let unsure = data.is_none() && self.shared.objects.is_unsure(file);
+            regions.push((map.address.0, map.address.1, data, unsure));
         }
         self.known = Known::from_regions(regions);
         self.generation = self.shared.objects.next_generation();
@@ -111,6 +121,7 @@ impl Unwind for StackWalker {
         let walked =
             walk(&set, &self.shared.rules, &gregs, &mut target, &mut self.out, Budget { units: u32::MAX });
         out.extend(&self.out[..walked.frames]);
+        self.wants_data |= walked.unsure;
         walked.end.cut_cause()
     }
 

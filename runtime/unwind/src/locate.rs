@@ -194,41 +194,10 @@ pub fn locate<M: Memory>(memory: &M, base: u64) -> Option<Located> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::eh_frame;
+    use crate::testing::{EH, PHDR, program};
     use pct_elf::BytesAt;
 
-    const PHDR: usize = 56;
-
     const BASE: u64 = 0x40_0000;
-    const EH: usize = 0x2a44;
-
-    /// A static program: headers, code at 0x1000, data at 0x2000 with `.eh_frame` somewhere in it.
-    fn program(fdes: &[(u64, u64)]) -> Vec<u8> {
-        let mut image = vec![0u8; 0x1000];
-        image[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
-        image[18] = 62;
-        image[32] = 64;
-        image[54] = PHDR as u8;
-        image[56] = 3;
-        for (n, (flags, start, len)) in
-            [(4u32, 0u64, 0x1000u64), (5, 0x1000, 0x1000), (4, 0x2000, 0x2000)].iter().enumerate()
-        {
-            let at = 64 + n * PHDR;
-            image[at..at + 4].copy_from_slice(&segment_kind::LOAD.to_le_bytes());
-            image[at + 4..at + 8].copy_from_slice(&flags.to_le_bytes());
-            image[at + 8..at + 16].copy_from_slice(&start.to_le_bytes());
-            image[at + 16..at + 24].copy_from_slice(&(BASE + start).to_le_bytes());
-            image[at + 40..at + 48].copy_from_slice(&len.to_le_bytes());
-        }
-        image.resize(0x4000, 0);
-        // These octets look like a CIE but are not one: no FDE refers to them.
-        for decoy in [0x2100, 0x2ff8] {
-            image[decoy..decoy + 12].copy_from_slice(&[20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0]);
-        }
-        let (bytes, _) = eh_frame(fdes, BASE + EH as u64);
-        image[EH..EH + bytes.len()].copy_from_slice(&bytes);
-        image
-    }
 
     fn found(image: &[u8]) -> Option<Located> {
         locate(&BytesAt { at: BASE, bytes: image }, BASE)
@@ -236,13 +205,13 @@ mod tests {
 
     #[test]
     fn unwind_data_that_nothing_leads_to_is_found_by_its_shape() {
-        let located = found(&program(&[(BASE + 0x1010, 0x20), (BASE + 0x1100, 8)])).expect("found");
+        let located = found(&program(&[(BASE + 0x1010, 0x20), (BASE + 0x1100, 8)], BASE)).expect("found");
         assert_eq!((located.eh, located.eh_end, located.list), (BASE + EH as u64, BASE + 0x4000, None));
     }
 
     #[test]
     fn headers_beyond_the_first_few_are_read_too() {
-        let mut image = program(&[(BASE + 0x1010, 0x20)]);
+        let mut image = program(&[(BASE + 0x1010, 0x20)], BASE);
         let headers = image[64..64 + 3 * PHDR].to_vec();
         let filler = (HEAD_BYTES - 64) / PHDR - 1; // of no kind, so that the segments lie on both sides of the limit
         image[56] = (filler + 3) as u8;
@@ -253,7 +222,7 @@ mod tests {
 
     #[test]
     fn unwind_data_of_no_code_is_none() {
-        assert_eq!(found(&program(&[(BASE + 0x3010, 0x20)])), None);
-        assert_eq!(found(&program(&[])), None);
+        assert_eq!(found(&program(&[(BASE + 0x3010, 0x20)], BASE)), None);
+        assert_eq!(found(&program(&[], BASE)), None);
     }
 }

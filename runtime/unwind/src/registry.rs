@@ -63,11 +63,24 @@ pub struct Refreshed {
     pub waiting: usize,
 }
 
+/// How often unwind data of an object are looked for. The first look may come while the loader maps the object: then
+/// its code is there, and its unwind data are not.
+const MOST_LOOKS: u8 = 2;
+
 /// A region and the object that it shares.
 #[derive(Clone, Copy)]
 struct KnownRegion {
     region: Region,
     object: Option<NonNull<Object>>,
+    /// How often the object was looked for.
+    looks: u8,
+}
+
+impl KnownRegion {
+    /// The object is to be looked for once more.
+    fn is_unsure(&self) -> bool {
+        self.region.base != 0 && self.object.is_none() && self.looks < MOST_LOOKS
+    }
 }
 
 /// A published set with what it owns. It is at the start of its own mapping, and the two arrays follow.
@@ -89,6 +102,8 @@ pub struct Registry {
     current: AtomicPtr<Published>,
     slots: [AtomicPtr<Published>; SLOTS],
     busy: AtomicBool,
+    /// A walk needed unwind data of an unsure object.
+    wanted: AtomicBool,
     writer: UnsafeCell<Writer>,
 }
 
@@ -133,6 +148,7 @@ impl Registry {
             current: AtomicPtr::new(ptr::null_mut()),
             slots: [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS],
             busy: AtomicBool::new(false),
+            wanted: AtomicBool::new(false),
             writer: UnsafeCell::new(Writer { generation: 0, waiting: ptr::null_mut() }),
         }
     }
@@ -163,6 +179,12 @@ impl Registry {
         None
     }
 
+    /// The next [`Registry::refresh`] looks once more for the unwind data of objects that had none: a walk has come to
+    /// their code, so the loader is done with them.
+    pub fn look_once_more(&self) {
+        self.wanted.store(true, Ordering::Relaxed);
+    }
+
     /// Whether nothing was published so far.
     pub fn is_empty(&self) -> bool {
         self.current.load(Ordering::Acquire).is_null()
@@ -180,10 +202,14 @@ impl Registry {
         let current = self.current.load(Ordering::Acquire);
         // SAFETY: only the writer takes it out of `current`, and frees it only then.
         let old = unsafe { current.as_ref() }.map_or(&[][..], |p| p.known);
+        let wanted = self.wanted.swap(false, Ordering::Relaxed);
         let clean = Ordered { inner: regions, last: 0 }.take(MOST_REGIONS);
-        if current.is_null() || !clean.clone().eq(old.iter().map(|k| k.region)) {
+        if current.is_null()
+            || wanted && old.iter().any(KnownRegion::is_unsure)
+            || !clean.clone().eq(old.iter().map(|k| k.region))
+        {
             writer.generation += 1;
-            if let Some(new) = publishable(clean, old, writer.generation, &mut out) {
+            if let Some(new) = publishable(clean, (old, wanted), writer.generation, &mut out) {
                 self.current.store(new.as_ptr(), Ordering::SeqCst);
                 out.changed = true;
                 if let Some(p) = NonNull::new(current) {
@@ -274,10 +300,11 @@ unsafe fn free(p: NonNull<Published>) {
     os::unmap(p.as_ptr().cast(), len);
 }
 
-/// Builds a set over `regions`. It reuses objects of `old` if region and identity are the same.
+/// Builds a set over `regions`. It reuses objects of `old` if region and identity are the same; if `wanted`, not those
+/// that are unsure.
 fn publishable(
     regions: impl Iterator<Item = Region> + Clone,
-    old: &[KnownRegion],
+    (old, wanted): (&[KnownRegion], bool),
     generation: u64,
     out: &mut Refreshed,
 ) -> Option<NonNull<Published>> {
@@ -294,20 +321,21 @@ fn publishable(
     };
     let mut done: usize = 0;
     for ((region, known), entry) in regions.zip(known.iter_mut()).zip(entries.iter_mut()) {
-        let object = if region.base == 0 {
-            None
+        let (object, looks) = if region.base == 0 {
+            (None, 0)
         } else {
             let same =
                 |k: &&KnownRegion| k.region.base == region.base && k.region.identity == region.identity;
             // SAFETY: all entries before this one were written below.
             let here = unsafe { slice::from_raw_parts(head.add(1).cast::<KnownRegion>(), done) };
-            match here.iter().rev().find(same).or_else(|| old.iter().find(same)) {
-                Some(k) => k.object,
+            let before = old.iter().find(same);
+            match here.iter().rev().find(same).or(before.filter(|k| !(wanted && k.is_unsure()))) {
+                Some(k) => (k.object, k.looks),
                 None => {
                     let loaded = Object::load(region.base);
                     out.loaded += usize::from(loaded.is_some());
                     out.without += usize::from(loaded.is_none());
-                    loaded
+                    (loaded, before.map_or(0, |k| k.looks) + 1)
                 }
             }
         };
@@ -319,8 +347,9 @@ fn publishable(
                 &(*object.as_ptr()).table
             }
         });
-        known.write(KnownRegion { region, object });
-        entry.write(Entry { start: region.start, end: region.end, table });
+        let k = KnownRegion { region, object, looks };
+        entry.write(Entry { start: region.start, end: region.end, table, unsure: k.is_unsure() });
+        known.write(k);
         done += 1;
     }
     // SAFETY: the first `done` items of both arrays are written; `done` <= `n`. The head's place is free.
@@ -382,6 +411,43 @@ mod tests {
         drop(held);
         assert_eq!(registry.refresh(regions.iter().copied()).waiting, 0);
         assert_eq!(registry.hold(0).expect("modules").set().generation, 3);
+    }
+
+    /// The loader maps an object segment by segment. Who looks in between finds code and no unwind data.
+    #[test]
+    fn an_object_that_was_not_mapped_entirely_is_looked_at_once_more() {
+        const LEN: usize = 0x4000;
+        let at = os::map(LEN).expect("memory");
+        let base = at.expose_provenance() as u64;
+        let image = testing::program(&[(base + 0x1010, 0x20)], base);
+        // SAFETY: fresh memory of this length.
+        unsafe { at.copy_from_nonoverlapping(image.as_ptr(), LEN) };
+        let data_are = |mapped: bool| {
+            let rights = if mapped { libc::PROT_READ } else { libc::PROT_NONE };
+            // SAFETY: pages of the memory above, to which nobody refers.
+            assert_eq!(unsafe { libc::mprotect(at.add(0x2000).cast(), 0x2000, rights) }, 0);
+        };
+        let region = Region { start: base + 0x1000, end: base + 0x2000, base, identity: 1 };
+        let kind = |registry: &Registry| {
+            let held = registry.hold(0).expect("modules");
+            let set = held.set();
+            (set.rule(base + 0x1010).kind(), set.entries[0].unsure)
+        };
+        for mapped_in_time in [true, false] {
+            let registry = Registry::new();
+            data_are(false);
+            assert_eq!(registry.refresh([region].into_iter()).without, 1);
+            assert_eq!(kind(&registry), (RuleKind::Fp, true));
+            data_are(mapped_in_time);
+            assert!(!registry.refresh([region].into_iter()).changed, "no walk has come there");
+            registry.look_once_more();
+            let second = registry.refresh([region].into_iter());
+            assert_eq!((second.changed, second.loaded), (true, usize::from(mapped_in_time)));
+            let expected = if mapped_in_time { RuleKind::Sp } else { RuleKind::Fp };
+            assert_eq!(kind(&registry), (expected, false));
+            registry.look_once_more();
+            assert!(!registry.refresh([region].into_iter()).changed, "it is looked at no more");
+        }
     }
 
     #[test]

@@ -23,6 +23,39 @@ pub(crate) fn eh_frame(functions: &[(u64, u64)], addr: u64) -> (Vec<u8>, Vec<usi
     (out, at)
 }
 
+/// Octets of a program header.
+pub(crate) const PHDR: usize = 56;
+/// Where the unwind data of [`program`] begin.
+pub(crate) const EH: usize = 0x2a44;
+
+/// A static program that is mapped at `base`: headers, code at 0x1000, data at 0x2000 with `.eh_frame` at [`EH`].
+pub(crate) fn program(fdes: &[(u64, u64)], base: u64) -> Vec<u8> {
+    let mut image = vec![0u8; 0x1000];
+    image[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    image[18] = 62;
+    image[32] = 64;
+    image[54] = PHDR as u8;
+    image[56] = 3;
+    for (n, (flags, start, len)) in
+        [(4u32, 0u64, 0x1000u64), (5, 0x1000, 0x1000), (4, 0x2000, 0x2000)].iter().enumerate()
+    {
+        let at = 64 + n * PHDR;
+        image[at..at + 4].copy_from_slice(&pct_elf::segment_kind::LOAD.to_le_bytes());
+        image[at + 4..at + 8].copy_from_slice(&flags.to_le_bytes());
+        image[at + 8..at + 16].copy_from_slice(&start.to_le_bytes());
+        image[at + 16..at + 24].copy_from_slice(&(base + start).to_le_bytes());
+        image[at + 40..at + 48].copy_from_slice(&len.to_le_bytes());
+    }
+    image.resize(0x4000, 0);
+    // These octets look like a CIE but are not one: no FDE refers to them.
+    for decoy in [0x2100, 0x2ff8] {
+        image[decoy..decoy + 12].copy_from_slice(&[20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0]);
+    }
+    let (bytes, _) = eh_frame(fdes, base + EH as u64);
+    image[EH..EH + bytes.len()].copy_from_slice(&bytes);
+    image
+}
+
 /// Start of each object that is mapped in this process (its first mapping), from the maps file.
 pub(crate) fn own_objects() -> Vec<u64> {
     regions()

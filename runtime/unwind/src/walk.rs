@@ -151,6 +151,10 @@ pub struct Walked {
     pub end: WalkEnd,
     /// Whether an address was in no region of the set, so that the set may be outdated.
     pub unknown: bool,
+    /// Whether it needed unwind data of an object that is to be looked at once more ([`Entry::unsure`]).
+    ///
+    /// [`Entry::unsure`]: crate::set::Entry::unsure
+    pub unsure: bool,
 }
 
 /// Walks the stack of the thread interrupted with `regs` and stores its return addresses (see [`EXACT`]), innermost
@@ -165,7 +169,7 @@ pub fn walk<M: Memory, S: Slot>(
 ) -> Walked {
     let (sp, bp) = (regs.get(reg::RSP), regs.get(reg::RBP));
     if !memory.enter(sp) {
-        return Walked { frames: 0, end: WalkEnd::NoStack, unknown: false };
+        return Walked { frames: 0, end: WalkEnd::NoStack, unknown: false, unsure: false };
     }
     let mut walk = Walk {
         foreign: (0, 0),
@@ -181,9 +185,10 @@ pub fn walk<M: Memory, S: Slot>(
         base: None,
         by: By::Context,
         unknown: false,
+        unsure: false,
     };
     let end = walk.run();
-    Walked { frames: walk.frames, end, unknown: walk.unknown }
+    Walked { frames: walk.frames, end, unknown: walk.unknown, unsure: walk.unsure }
 }
 
 /// Where a walk begins that may come to code without unwind data which somebody else knows how to walk.
@@ -233,7 +238,7 @@ pub fn walk_to<M: Memory, S: Slot>(
         Start::Return { pc, sp, bp } => (&nothing, WalkPoint { look: pc.wrapping_sub(1), sp, bp }),
     };
     if !memory.enter(at.sp) {
-        return (Walked { frames: 0, end: WalkEnd::NoStack, unknown: false }, None);
+        return (Walked { frames: 0, end: WalkEnd::NoStack, unknown: false, unsure: false }, None);
     }
     let mut walk = Walk {
         foreign,
@@ -249,10 +254,11 @@ pub fn walk_to<M: Memory, S: Slot>(
         base: None,
         by: By::Context,
         unknown: false,
+        unsure: false,
     };
     if let Start::Return { pc, sp, bp } = start {
         if !walk.store(pc, sp) {
-            return (Walked { frames: 0, end: WalkEnd::Depth, unknown: false }, None);
+            return (Walked { frames: 0, end: WalkEnd::Depth, unknown: false, unsure: false }, None);
         }
         walk.base = Some(Base { frame: 1, regs: Regs::three(pc, sp, bp) });
         walk.by = By::Data;
@@ -263,7 +269,7 @@ pub fn walk_to<M: Memory, S: Slot>(
         let WalkPoint { look, sp, bp } = walk.at;
         Met { pc: if is_exact { look } else { look.wrapping_add(1) }, sp, bp, is_exact }
     });
-    (Walked { frames: walk.frames, end, unknown: walk.unknown }, met)
+    (Walked { frames: walk.frames, end, unknown: walk.unknown, unsure: walk.unsure }, met)
 }
 
 /// A frame: the address to look up and the two registers.
@@ -305,6 +311,7 @@ struct Walk<'a, M, S> {
     base: Option<Base>,
     by: By,
     unknown: bool,
+    unsure: bool,
     /// Code that somebody else walks.
     foreign: (u64, u64),
 }
@@ -451,6 +458,8 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
     fn find(&mut self, look: u64) -> Option<Rule> {
         self.units = self.units.checked_sub(COLD)?;
         let mut rule = self.set.rule(look);
+        let unsure = rule.kind() == RuleKind::Fp && self.set.region(look).is_some_and(|entry| entry.unsure);
+        self.unsure |= unsure;
         if rule.kind() == RuleKind::Fp && self.by != By::Context {
             let ra = look.wrapping_add(1);
             if self.is_restorer(ra) {
@@ -461,7 +470,9 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
                 rule = Rule::plain(RuleKind::End);
             }
         }
-        self.cache.remember(self.set.generation, look, rule);
+        if !unsure {
+            self.cache.remember(self.set.generation, look, rule);
+        }
         Some(rule)
     }
 

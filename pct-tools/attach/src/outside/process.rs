@@ -148,7 +148,12 @@ impl Process {
         if !self.stacks {
             return self.intern(None);
         }
-        let cut = self.walker.walk(regs, &self.memory, &mut self.callers);
+        let mut cut = self.walker.walk(regs, &self.memory, &mut self.callers);
+        if self.walker.wants_data() {
+            self.refresh();
+            self.callers.clear();
+            cut = self.walker.walk(regs, &self.memory, &mut self.callers);
+        }
         if !self.python.is_there() {
             return self.intern(cut);
         }
@@ -159,7 +164,7 @@ impl Process {
 
     /// Interns the stack of a waiting thread.
     pub(super) fn waiting_stack(&mut self, tid: Tid, sp: u64, pc: u64) -> u32 {
-        if !self.knows(pc) {
+        if !self.knows(pc) || self.walker.wants_data() {
             self.refresh();
         }
         self.look_again();

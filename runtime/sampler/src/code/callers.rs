@@ -177,7 +177,10 @@ fn walk_into(
 #[inline(always)]
 fn native<S: Slot>(session: &Session, ring: &Ring, regs: Regs, out: &mut [S]) -> (usize, Option<CutCause>) {
     let mut walked = once(session, ring, regs, out);
-    if walked.unknown || is_doubtful(addresses(regs, out, walked.frames)) {
+    if walked.unsure {
+        walked_modules::expect_data();
+    }
+    if walked.unknown || walked.unsure || is_doubtful(addresses(regs, out, walked.frames)) {
         cold_path();
         match look_again(session) {
             Some(true) => walked = once(session, ring, regs, out),
@@ -302,7 +305,11 @@ impl NativeWalks for Modules<'_> {
         budget: Budget,
         foreign: (u64, u64),
     ) -> (Walked, Option<Met>) {
-        walk_to((self.set, &self.session.rules), start, memory, out, budget, foreign)
+        let (walked, met) = walk_to((self.set, &self.session.rules), start, memory, out, budget, foreign);
+        if walked.unsure {
+            walked_modules::expect_data();
+        }
+        (walked, met)
     }
 }
 
@@ -350,7 +357,7 @@ fn once<S: Slot>(session: &Session, ring: &Ring, regs: Regs, out: &mut [S]) -> W
     match REGISTRY.hold(session.rings.number(ring) as usize) {
         Some(held) => walk(held.set(), &session.rules, gregs, &mut memory, out, budget),
         // Nothing was read yet: the first threads of a short program would have no stacks.
-        None => Walked { frames: 0, end: WalkEnd::NotReady, unknown: REGISTRY.is_empty() },
+        None => Walked { frames: 0, end: WalkEnd::NotReady, unknown: REGISTRY.is_empty(), unsure: false },
     }
 }
 
@@ -376,7 +383,7 @@ pub(crate) fn look_again(session: &Session) -> Option<bool> {
     LOOKED.store(now, Ordering::Relaxed);
     let (before, doubtful) = (session.regions.epoch.load(Ordering::Relaxed), walked_modules::may_be_gone());
     on_own_stack(session, &mut house, bookkeeping::refresh_regions);
-    let found = session.regions.epoch.load(Ordering::Relaxed) != before;
+    let found = session.regions.epoch.load(Ordering::Relaxed) != before || walked_modules::has_found_data();
     // (What was only doubtful may be as it was.)
     IN_VAIN.store(!found && !doubtful, Ordering::Relaxed);
     Some(found)

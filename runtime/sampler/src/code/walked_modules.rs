@@ -33,6 +33,22 @@ static LASTING: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 /// There was a sample in code that was not known, and no look since.
 static MET_UNKNOWN: AtomicBool = AtomicBool::new(false);
 
+/// The last look has found unwind data.
+static FOUND_DATA: AtomicBool = AtomicBool::new(false);
+
+/// A walk needed unwind data that were not there when they were looked for: the next look looks once more, and may be
+/// at once.
+#[cold]
+pub(super) fn expect_data() {
+    REGISTRY.look_once_more();
+    expect_change();
+}
+
+/// Whether the last look has found unwind data, of new objects or of old ones.
+pub(super) fn has_found_data() -> bool {
+    FOUND_DATA.load(Ordering::Relaxed)
+}
+
 /// Makes the modules agree with the regions. By the housekeeper, after each look at the maps.
 pub fn refresh(session: &Session, list: &mut List) {
     let mode = session.settings.stack.load(Ordering::Relaxed);
@@ -47,6 +63,7 @@ pub fn refresh(session: &Session, list: &mut List) {
         base: if tables { e.base } else { 0 },
         identity: e.inode ^ e.device.rotate_left(32),
     }));
+    FOUND_DATA.store(refreshed.loaded > 0, Ordering::Relaxed);
     if refreshed.changed {
         IN_VAIN.store(false, Ordering::Relaxed);
     }

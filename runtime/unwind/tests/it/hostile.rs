@@ -118,7 +118,7 @@ fn attack(path: &str, rounds: usize) {
             let _ = table.rule(code(&mut dice));
         }
         let _ = table.rule(dice.roll());
-        let entries = [Entry { start: text, end: text + text_len, table: Some(&table) }];
+        let entries = [Entry { start: text, end: text + text_len, table: Some(&table), unsure: false }];
         let set = Set { entries: &entries, generation: round as u64 };
         for _ in 0..4 {
             let base = 0x7000_0000_0000;

@@ -3,7 +3,7 @@
 use pct_tests::odd_objects::{Odd, make};
 use pct_tests::pct::{binary, run};
 use pct_tests::skip;
-use pct_tests::victims::{Guest, victim};
+use pct_tests::victims::{Guest, victim, victim_with};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -75,4 +75,35 @@ fn stacks_through_objects_of_odd_layouts_are_whole_from_outside() {
     let stacks = folded(&folder.path().join("recording"));
     let faults = faults(&stacks, &odd);
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
+}
+
+/// What maps an object slowly, and the object.
+fn halfway() -> [String; 2] {
+    let object = victim_with("halfway_object.c", "cc -shared -fPIC -O2 -nostdlib -Wl,-e,turns", "halfway.so");
+    [victim("halfway.c"), object.expect("it builds")].map(|path| path.display().to_string())
+}
+
+/// Whether the stacks of the object's function are whole, and there are some.
+fn are_whole(recording: &Path) {
+    let stacks = folded(recording);
+    let of_object: Vec<&str> = stacks.lines().filter(|line| line.contains("turns")).collect();
+    assert!(!of_object.is_empty() && of_object.iter().all(|line| line.contains(";main;turns")), "{stacks}");
+}
+
+/// Who looks while the loader maps an object sees its code, and not yet its unwind data.
+#[test]
+fn an_object_that_was_seen_half_mapped_has_whole_stacks_later() {
+    let [program, object] = halfway();
+    let r = run(&["--no-report"], &[&program, &object, "0.4", "0.4"]);
+    assert_eq!(r.unharmed(), "half\nwhole\n");
+    are_whole(&r.dir);
+}
+
+#[test]
+fn an_object_that_was_seen_half_mapped_has_whole_stacks_later_from_outside() {
+    let [program, object] = halfway();
+    let folder = tempfile::tempdir().expect("a folder");
+    let guest = Guest::started(Command::new(program).args([&object, "3", "0"]), "half");
+    guest.attached(folder.path(), &["--method", "5", "--hz", "200", "--out", "recording"], 4.0);
+    are_whole(&folder.path().join("recording"));
 }
