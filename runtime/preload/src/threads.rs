@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(all(feature = "waits", target_arch = "x86_64"))]
 use pct_sampler::waits;
-use pct_sampler::{process::life, process::session, process::threads, process::watch};
+use pct_sampler::{process::life, process::passing, process::session, process::threads, process::watch};
 
 use crate::host::{Real, real};
 use crate::jump::jump_after;
@@ -76,11 +76,13 @@ pub unsafe extern "C" fn pthread_create(
         // SAFETY: the host's own arguments.
         return unsafe { create(thread, attributes, function, argument) };
     };
+    passing::a_birth_begins();
     let entry = begin_thread as unsafe extern "C" fn() as usize;
     // SAFETY: `begin_thread` takes the pool's place and goes on with the host's function and argument.
     let result = unsafe { create(thread, attributes, entry, core::ptr::from_ref(place) as usize) };
     if result != 0 {
         place.function.store(0, Ordering::Release);
+        passing::a_birth_ends();
     }
     result
 }
@@ -184,6 +186,7 @@ extern "C" fn arm(place: &'static Start) -> Next {
         }
         session.stale.store(true, Ordering::Relaxed);
     }
+    passing::a_birth_ends();
     next
 }
 

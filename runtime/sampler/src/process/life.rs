@@ -414,13 +414,13 @@ pub fn start_in_child() {
     }
     START.free_in_child();
     own_stack::stack_in_child();
+    passing::in_child();
     // SAFETY: the only thread of a fresh process; no session is alive, so no handler reads the seed.
     let seed = unsafe { session::seed_of_child() };
     own_path::move_to_child(&mut seed.parent);
     // (Not the time before that: a process that forbids itself to read the counter has switched sampling off.)
     if seed.options.follow.fork && WAS_ON.load(Ordering::Relaxed) {
         seed.started = Instant::now();
-        passing::in_child();
         let _ = start();
     }
 }

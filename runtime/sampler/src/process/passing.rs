@@ -13,14 +13,18 @@ static PASS_BY_SINCE: AtomicU64 = AtomicU64::new(0);
 static SOME_PASS_BY: AtomicBool = AtomicBool::new(false);
 /// Threads that a round has found, without those that have armed themselves since.
 static FOUND: AtomicU32 = AtomicU32::new(0);
+/// Threads whose birth passes through us and that have not armed themselves yet. So many of those that a round has
+/// found may be these.
+static UNDER_WAY: AtomicU32 = AtomicU32::new(0);
 
 /// From now on births pass us by.
 pub fn begin_to_pass_by() {
     PASS_BY_SINCE.store(time::monotonic_ns().max(1), Ordering::Relaxed);
 }
 
-/// The same in the child of a fork.
+/// The same in the child of a fork. Whose births were under way there are no threads of the child.
 pub(crate) fn in_child() {
+    UNDER_WAY.store(0, Ordering::Relaxed);
     if pass_us_by() {
         begin_to_pass_by();
     }
@@ -44,15 +48,31 @@ pub(crate) fn pass_by_for(now_ns: u64) -> Option<u64> {
 ///
 /// - The program calls `clone`, or loads an object that calls the C library without us.
 /// - Its code may set signal actions by system call instructions of its own, and so may do more by them.
-/// - A round has found a thread that had not armed itself.
+/// - A round has found a thread that had not armed itself and is not about to.
 ///
 /// A `clone` by an instruction in a program that shows none of these is not noticed. Neither are the threads that the C
 /// library makes for notifications (SIGEV_THREAD): they block all signals, so nothing could sample them.
 #[must_use]
 pub(crate) fn some_may_pass_by() -> bool {
-    SOME_PASS_BY.load(Ordering::Relaxed)
-        || FOUND.load(Ordering::Relaxed) != 0
-        || system_calls::actions_may_change()
+    SOME_PASS_BY.load(Ordering::Relaxed) || has_found_unexpected() || system_calls::actions_may_change()
+}
+
+/// Whether rounds have found more threads than are about to arm themselves. Without that, one look in the moment
+/// between a birth and its arming would make the clock of the process coarse until the next tick.
+fn has_found_unexpected() -> bool {
+    // Acquire, and in this order: who arms itself takes itself from the found ones first.
+    let under_way = UNDER_WAY.load(Ordering::Acquire);
+    FOUND.load(Ordering::Relaxed) > under_way
+}
+
+/// A birth begins that passes through us: [`a_birth_ends`] once the thread has armed itself, or there is none.
+pub fn a_birth_begins() {
+    UNDER_WAY.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The other end of [`a_birth_begins`].
+pub fn a_birth_ends() {
+    let _ = UNDER_WAY.try_update(Ordering::Release, Ordering::Relaxed, |births| births.checked_sub(1));
 }
 
 /// From now on single births may pass us by. Whether they might before.
@@ -84,5 +104,16 @@ mod tests {
         assert!(some_may_pass_by());
         was_only_found_early();
         assert!(!some_may_pass_by());
+        a_birth_begins();
+        found_by_round();
+        assert!(!some_may_pass_by(), "it may be the one that is about to arm itself");
+        found_by_round();
+        assert!(some_may_pass_by(), "both cannot be");
+        was_only_found_early();
+        a_birth_ends();
+        assert!(some_may_pass_by(), "the other one has passed by");
+        was_only_found_early();
+        a_birth_ends();
+        assert!(!some_may_pass_by(), "never less than none");
     }
 }
