@@ -21,6 +21,7 @@ pub mod cfi;
 pub mod expr;
 pub mod full;
 pub mod go;
+pub mod instructions;
 pub mod locate;
 pub mod object;
 pub mod os;

@@ -6,9 +6,9 @@
 //!
 //! Signal safety: the memory that is given, no other calls.
 
-use crate::code::instructions::{Instruction, decode};
 use crate::code::object_bytes::Bytes;
 use pct_elf::Memory;
+use pct_unwind::instructions::{ALL, Instruction, Opcode, RAX, RDX, Register, decode};
 
 /// What a walk from a function's start found at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,15 +106,11 @@ pub(super) fn walk(memory: Bytes<'_>, start: u64, address: u64) -> Walk {
     Walk::Call { number: registers.get(EAX), others: registers.loaded }
 }
 
-/// Number of a register.
-type Register = u8;
 const EAX: Register = 0;
-const ECX: Register = 1;
-const EDX: Register = 2;
 
 /// Those in which a called function may give something back. It may change others too, but then nobody reads them
 /// behind the call: who does has come by a jump from where they were loaded.
-const SET_BY_CALLS: u16 = 1 << EAX | 1 << EDX;
+const SET_BY_CALLS: u16 = RAX | RDX;
 
 /// Those that a function restores before it returns: rbx, rbp, r12 to r15. What follows a return has come by a jump.
 const RESTORED: u16 = 1 << 3 | 1 << 5 | 0xf << 12;
@@ -150,7 +146,6 @@ impl Registers {
     fn follow(&mut self, effect: Effect) {
         let pushed = self.pushed.take();
         match effect {
-            Effect::Keeps => {}
             Effect::Loads(register, constant) => self.set(register, Some(constant)),
             Effect::Copies { to, from } => self.set(to, self.get(from)),
             Effect::Writes(registers) => self.forget(registers),
@@ -164,7 +159,6 @@ impl Registers {
 /// What an instruction does to the registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
-    Keeps,
     /// A constant into a register.
     Loads(Register, u32),
     Copies {
@@ -178,145 +172,24 @@ enum Effect {
     Pops(Register),
 }
 
-/// Any register may be changed.
-const WRITES_ALL: Effect = Effect::Writes(u16::MAX);
-
-const fn writes(register: Register) -> Effect {
-    Effect::Writes(1 << (register & 15))
-}
-
-/// An instruction behind its prefixes.
-#[derive(Clone, Copy, Debug)]
-struct Opcode<'c> {
-    code: &'c [u8],
-    rex: u8,
-}
-
-impl Opcode<'_> {
-    fn byte(&self, at: usize) -> u8 {
-        self.code.get(at).copied().unwrap_or(0)
-    }
-
-    /// The constant at the end, of four bytes.
-    fn constant(&self) -> Option<u32> {
-        self.code.last_chunk().map(|bytes| u32::from_le_bytes(*bytes))
-    }
-
-    /// The register in the opcode's own bits.
-    fn own_register(&self) -> Register {
-        self.byte(0) & 7 | (self.rex & 1) << 3
-    }
-
-    /// Of the ModRM byte at `at`: the register that it addresses, `None`: memory.
-    fn target(&self, at: usize) -> Option<Register> {
-        let modrm = self.byte(at);
-        (modrm >= 0xc0).then_some(modrm & 7 | (self.rex & 1) << 3)
-    }
-
-    /// Of the ModRM byte at `at`: the other register.
-    fn other(&self, at: usize) -> Register {
-        self.extension(at) | (self.rex & 4) << 1
-    }
-
-    /// The same three bits where they are a part of the opcode.
-    fn extension(&self, at: usize) -> u8 {
-        self.byte(at) >> 3 & 7
-    }
-
-    /// Something is written to what the ModRM byte at `at` addresses.
-    fn writes_target(&self, at: usize) -> Effect {
-        self.target(at).map_or(Effect::Keeps, writes)
-    }
-}
-
 fn effect(code: &[u8], instruction: Instruction) -> Effect {
-    let code = code.get(instruction.prefixes..instruction.length).unwrap_or(&[]);
-    let opcode = Opcode { code, rex: instruction.rex };
-    let load = |register| opcode.constant().map_or(WRITES_ALL, |constant| Effect::Loads(register, constant));
+    let opcode = Opcode::new(code, instruction);
+    let load = |register| match opcode.constant() {
+        Some(constant) => Effect::Loads(register, constant),
+        None => Effect::Writes(ALL),
+    };
+    let writes = Effect::Writes(opcode.written());
     match opcode.byte(0) {
-        0xb8..=0xbf if code.len() == 5 => load(opcode.own_register()),
-        0xb8..=0xbf => writes(opcode.own_register()),
-        0xc7 if code.len() == 6 => opcode.target(1).map_or(Effect::Keeps, load),
+        0xb8..=0xbf if opcode.bytes().len() == 5 => load(opcode.own_register()),
+        0xc7 if opcode.bytes().len() == 6 => opcode.target(1).map_or(writes, load),
         0x31 | 0x33 if opcode.target(1) == Some(opcode.other(1)) => Effect::Loads(opcode.other(1), 0),
-        0x89 => opcode.target(1).map_or(Effect::Keeps, |to| Effect::Copies { to, from: opcode.other(1) }),
-        0x8b => {
-            let to = opcode.other(1);
-            opcode.target(1).map_or(writes(to), |from| Effect::Copies { to, from })
-        }
+        0x89 => opcode.target(1).map_or(writes, |to| Effect::Copies { to, from: opcode.other(1) }),
+        0x8b => opcode.target(1).map_or(writes, |from| Effect::Copies { to: opcode.other(1), from }),
         0x6a => Effect::Pushes(u32::from(opcode.byte(1))),
         0x58..=0x5f => Effect::Pops(opcode.own_register()),
-        // Compare, test; push; jump; nothing.
-        0x38..=0x3d | 0x84 | 0x85 | 0xa8 | 0xa9 | 0x50..=0x57 | 0x68 | 0x70..=0x7f | 0xc3 | 0xe9 | 0xeb => {
-            Effect::Keeps
-        }
-        0x90 if opcode.rex & 1 == 0 => Effect::Keeps,
-        // Between al or eax and a constant.
-        0x04 | 0x05 | 0x0c | 0x0d | 0x24 | 0x25 | 0x2c | 0x2d | 0x34 | 0x35 => writes(EAX),
-        0x00
-        | 0x01
-        | 0x08
-        | 0x09
-        | 0x20
-        | 0x21
-        | 0x28..=0x29
-        | 0x30
-        | 0x31
-        | 0x88
-        | 0xc0
-        | 0xc1
-        | 0xc6
-        | 0xc7
-        | 0xd0..=0xd3
-        | 0xfe => opcode.writes_target(1),
-        0x80 | 0x81 | 0x83 if opcode.extension(1) == 7 => Effect::Keeps,
-        0x80 | 0x81 | 0x83 => opcode.writes_target(1),
-        0x02 | 0x03 | 0x0a | 0x0b | 0x22 | 0x23 | 0x2a | 0x2b | 0x32 | 0x33 | 0x63 | 0x69 | 0x6b | 0x8a
-        | 0x8d => writes(opcode.other(1)),
-        0x86 | 0x87 if opcode.target(1).is_none() => writes(opcode.other(1)),
-        0x98 => writes(EAX),
-        0x99 => writes(EDX),
-        0xf6 | 0xf7 => match opcode.extension(1) {
-            0 | 1 => Effect::Keeps,
-            2 | 3 => opcode.writes_target(1),
-            _ => Effect::Writes(1 << EAX | 1 << EDX),
-        },
         0xe8 => Effect::Writes(SET_BY_CALLS),
-        0xff => match opcode.extension(1) {
-            0 | 1 => opcode.writes_target(1),
-            2 | 3 => Effect::Writes(SET_BY_CALLS),
-            _ => Effect::Keeps,
-        },
-        0x0f => effect_of_two_bytes(opcode),
-        _ => WRITES_ALL,
-    }
-}
-
-/// Of the map behind 0f.
-fn effect_of_two_bytes(opcode: Opcode<'_>) -> Effect {
-    const R11: Register = 11;
-    match opcode.byte(1) {
-        0x05 => Effect::Writes(1 << EAX | 1 << ECX | 1 << R11),
-        // Vectors; fences; jumps; what does nothing.
-        0x10..=0x1f
-        | 0x28..=0x2b
-        | 0x2e
-        | 0x2f
-        | 0x51..=0x6f
-        | 0x7f..=0x8f
-        | 0xae
-        | 0xd6
-        | 0xeb
-        | 0xef
-        | 0xfa
-        | 0xfe
-        | 0x0b => Effect::Keeps,
-        0x40..=0x4f | 0x2c | 0x2d | 0xaf | 0xb6..=0xb8 | 0xbc..=0xbf => writes(opcode.other(2)),
-        0x7e | 0x90..=0x9f => opcode.writes_target(2),
-        0xc8..=0xcf => writes(opcode.byte(1) & 7 | (opcode.rex & 1) << 3),
-        // cmpxchg and xadd, of memory.
-        0xb0 | 0xb1 if opcode.target(2).is_none() => writes(EAX),
-        0xc0 | 0xc1 if opcode.target(2).is_none() => writes(opcode.other(2)),
-        _ => WRITES_ALL,
+        0xff if matches!(opcode.extension(1), 2 | 3) => Effect::Writes(SET_BY_CALLS),
+        _ => writes,
     }
 }
 

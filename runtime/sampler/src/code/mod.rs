@@ -7,7 +7,6 @@ pub(crate) mod call_stack;
 pub mod callers;
 mod headers;
 #[cfg(target_arch = "x86_64")]
-mod instructions;
 pub mod interpreter;
 pub(crate) mod java;
 pub(crate) mod java_codes;

@@ -1,20 +1,26 @@
-//! Lengths of x86-64 instructions: enough to walk from a function's start to an address, and to see whether an
-//! instruction begins there.
+//! x86-64 instructions: how long they are ([`decode`]), and which general registers they may write
+//! ([`Opcode::written`]).
 //!
-//! By the opcode maps of Intel's manual (volume 2, appendix A) and AMD's (volume 3, appendix A; XOP). Only lengths are
-//! known. The forms of APX (REX2, map 4) are not, and end the walk.
+//! By the opcode maps of Intel's manual (volume 2, appendix A) and AMD's (volume 3, appendix A; XOP). The forms of APX
+//! (REX2, map 4) are not known, and end a walk.
 //!
 //! Signal safety: no calls, no memory but the bytes given.
 
+mod opcode;
+mod written;
+
+pub use opcode::{Opcode, Register};
+pub use written::{ALL, RAX, RCX, RDX, bit};
+
 /// An instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Instruction {
+pub struct Instruction {
     /// Its bytes.
-    pub(super) length: usize,
+    pub length: usize,
     /// The bytes before its opcode: legacy prefixes and REX.
-    pub(super) prefixes: usize,
+    pub prefixes: usize,
     /// Its REX prefix, 0 = none.
-    pub(super) rex: u8,
+    pub rex: u8,
 }
 
 /// What follows an opcode.
@@ -32,7 +38,7 @@ enum Tail {
 
 /// The instruction at the beginning of `code`. `None`: `code` ends before the instruction does, or no instruction has
 /// this form.
-pub(super) fn decode(code: &[u8]) -> Option<Instruction> {
+pub fn decode(code: &[u8]) -> Option<Instruction> {
     /// The processor takes no longer ones.
     const LONGEST: usize = 15;
     let mut at = 0;
@@ -165,6 +171,19 @@ fn address(code: &[u8]) -> Option<usize> {
     Some(1 + usize::from(has_index) + displacement)
 }
 
+/// Whether these bytes end with a call.
+#[must_use]
+pub fn is_behind_call(before: &[u8; 8]) -> bool {
+    let [_, _, _, direct, ..] = before;
+    *direct == 0xe8
+        || [2, 3, 4, 6, 7].iter().any(|length| {
+            let call = before.get(before.len() - length..).unwrap_or(&[]);
+            call.first() == Some(&0xff)
+                && call.get(1).is_some_and(|modrm| modrm & 0x38 == 0x10)
+                && decode(call).is_some_and(|instruction| instruction.length == *length)
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,6 +236,30 @@ mod tests {
         assert_eq!(decode(b"\xb8\x0d\x00"), None, "cut");
         assert_eq!(decode(&[0x66; 20]), None, "nothing but prefixes");
         assert_eq!(decode(b""), None);
+    }
+
+    #[test]
+    fn calls_are_seen_from_behind() {
+        for call in [
+            &b"\xe8\x01\x02\x03\x04"[..],    // call function
+            b"\xff\xd0",                     // call *%rax
+            b"\x41\xff\xd4",                 // call *%r12
+            b"\xff\x10",                     // call *(%rax)
+            b"\xff\x50\x08",                 // call *8(%rax)
+            b"\xff\x14\xc8",                 // call *(%rax,%rcx,8)
+            b"\xff\x54\x24\x18",             // call *0x18(%rsp)
+            b"\xff\x15\x01\x02\x03\x04",     // call *name(%rip)
+            b"\xff\x90\x80\x05\x00\x00",     // call *0x580(%rax)
+            b"\xff\x94\xc8\x01\x02\x03\x04", // call *0x4030201(%rax,%rcx,8)
+        ] {
+            let bytes: Vec<u8> = [&[0x90; 8], call].concat();
+            assert!(is_behind_call(bytes.last_chunk().expect("eight")), "{call:02x?}");
+        }
+        // A jump, a push, the beginning of a longer call, nothing.
+        for other in [&b"\xff\xe0"[..], b"\xff\x70\x08", b"\xff\x15\x01\x02\x03", b"\x90"] {
+            let bytes: Vec<u8> = [&[0x90; 8], other].concat();
+            assert!(!is_behind_call(bytes.last_chunk().expect("eight")), "{other:02x?}");
+        }
     }
 
     #[test]
