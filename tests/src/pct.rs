@@ -106,6 +106,17 @@ pub fn run(options: &[&str], command: &[&str]) -> Run {
     Run { output: c.output().expect("pct can be run"), dir, keep }
 }
 
+/// The folded stacks of a recording, as `pct export` writes them.
+///
+/// # Panics
+/// When it cannot.
+pub fn folded(recording: &Path) -> String {
+    let export = ["export", "--format", "folded", "-o", "-"];
+    let out = Command::new(binary()).args(export).arg(recording).output().expect("pct can be run");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
 /// One row of the csv report; merged columns are empty.
 #[derive(Debug, Clone)]
 pub struct Row {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use pct_kit::harm::{harm, unharmed};
-use pct_tests::pct::{Run, binary, run, samples, seconds_in};
+use pct_tests::pct::{Run, binary, folded, run, samples, seconds_in};
 use pct_tests::tool_or_skip;
 use pct_tests::victims::{Guest, works};
 
@@ -44,12 +44,7 @@ fn hot_and_whole(r: &Run, hot: &str, least: f64) {
     let rows = r.report(&["--by", "function"]);
     let all: f64 = rows.iter().map(|row| row.cpu_seconds).sum();
     assert!(seconds_in(&rows, hot) > 0.5 * all, "{hot}: {rows:?}");
-    let folded = Command::new(binary())
-        .args(["export", "--format", "folded", "-o", "-"])
-        .arg(&r.dir)
-        .output()
-        .unwrap();
-    let folded = String::from_utf8_lossy(&folded.stdout).into_owned();
+    let folded = folded(&r.dir);
     let weight = |line: &str| line.rsplit(' ').next().and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
     let through = folded.lines().filter(|l| l.contains(hot));
     let (mut hot_weight, mut whole) = (0.0, 0.0);

@@ -1,7 +1,7 @@
 //! Objects of any layout that a loader takes: their stacks are whole, and their functions have their names.
 
 use pct_tests::odd_objects::{Odd, make};
-use pct_tests::pct::{binary, run};
+use pct_tests::pct::{folded, run};
 use pct_tests::skip;
 use pct_tests::victims::{Guest, victim, victim_with};
 use std::path::{Path, PathBuf};
@@ -17,14 +17,6 @@ fn made(test: &str, folder: &Path, count: usize) -> Option<(Vec<Odd>, PathBuf)> 
     let paths: Vec<String> = odd.iter().map(|odd| odd.path.display().to_string()).collect();
     std::fs::write(&list, paths.join("\n")).expect("written");
     Some((odd, list))
-}
-
-/// The folded stacks of a recording.
-fn folded(recording: &Path) -> String {
-    let export = ["export", "--format", "folded", "-o", "-"];
-    let out = Command::new(binary()).args(export).arg(recording).output().expect("pct can be run");
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
 /// What is wrong with the stacks in which functions of these objects are.
