@@ -18,6 +18,8 @@ use std::rc::Rc;
 
 /// Octets of a stack that are read in one piece.
 const PIECE: usize = 16 << 10;
+/// Octets below rsp that belong to the function (System V ABI, AMD64 supplement).
+const RED_ZONE: u64 = 128;
 /// Most octets of a stack that are read.
 const MOST_STACK: usize = 8 << 20;
 
@@ -84,6 +86,12 @@ impl StackWalker {
     /// were not there when they were looked for, perhaps because the target's loader was still mapping their object.
     pub fn wants_data(&self) -> bool {
         self.wants_data
+    }
+
+    /// Whether the code at `pc` has no unwind data, though its object has some for other code.
+    pub fn is_without_data(&self, pc: u64) -> bool {
+        let set = Set { entries: self.known.borrow_dependent(), generation: self.generation };
+        set.gap(pc).is_some()
     }
 
     /// Stores the executable regions of `maps` as those of the target, process `pid`.
@@ -154,9 +162,12 @@ impl TargetStack<'_> {
 
 impl stack::Memory for TargetStack<'_> {
     fn enter(&mut self, sp: u64) -> bool {
-        self.lo = sp & !7;
-        self.bytes.clear();
-        self.more()
+        // Functions that call none keep values below rsp as well, and epilogues refer to what they have popped.
+        [RED_ZONE, 0].into_iter().any(|below| {
+            self.lo = sp.saturating_sub(below) & !7;
+            self.bytes.clear();
+            self.more() && self.peek(sp & !7).is_some()
+        })
     }
 
     fn peek(&self, addr: u64) -> Option<u64> {
@@ -180,9 +191,7 @@ impl stack::Memory for TargetStack<'_> {
         self.memory.read_word(addr).ok()
     }
 
-    fn code(&mut self, addr: u64) -> Option<[u8; 16]> {
-        let mut out = [0; 16];
-        self.memory.read(addr, &mut out).ok()?;
-        Some(out)
+    fn code_bytes(&mut self, addr: u64, into: &mut [u8]) -> bool {
+        self.memory.read(addr, into).is_ok()
     }
 }

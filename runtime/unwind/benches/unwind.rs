@@ -4,6 +4,10 @@
 //! itself. The handler walks the interrupted stack again and again. *warm*: every rule is cached. *cold*: no rule is
 //! cached (but the data is in the processor's caches). Rounds of the candidates are interleaved, and medians are
 //! printed.
+//!
+//! Then the first look at an instruction that has no unwind data, in libraries that have such code: how many can be
+//! followed to their return, and what that costs where nothing is known of the instructions behind it, and where the
+//! rules of those that were looked at before are.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -13,7 +17,13 @@ use std::time::Instant;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder};
 use object::{Object, ObjectSection, ObjectSegment};
+use pct_unwind::emulate::{MOST, to_return};
+use pct_unwind::instructions::decode;
+use pct_unwind::reader::Section;
+use pct_unwind::rule::Rule;
 use pct_unwind::set::Set;
+use pct_unwind::stack::Memory;
+use pct_unwind::table::scan;
 use pct_unwind::{Budget, Cache, Extent, Gregs, Live, Region, Registry, WalkEnd, walk};
 
 const ROUNDS: usize = 51;
@@ -218,6 +228,82 @@ fn framehop_of(objects: &[(String, u64)]) -> UnwinderX86_64<Vec<u8>, MustNotAllo
     unwinder
 }
 
+/// The code of an object, copied as that of a process is: by the kernel.
+struct Code<'c> {
+    at: u64,
+    bytes: &'c [u8],
+}
+
+impl Memory for Code<'_> {
+    fn peek(&self, _: u64) -> Option<u64> {
+        None
+    }
+
+    fn code_bytes(&mut self, addr: u64, into: &mut [u8]) -> bool {
+        let from = (addr - self.at) as usize;
+        let code = self.bytes.get(from..from + into.len());
+        code.is_some_and(|code| pct_unwind::os::copy(code.as_ptr().expose_provenance() as u64, into))
+    }
+}
+
+/// Prints what a first look costs in the code of `path` that has no unwind data.
+fn first_looks(path: &str) -> Option<()> {
+    const LOOKS: usize = 5000;
+    let file = std::fs::read(path).ok()?;
+    let file = object::File::parse(&*file).ok()?;
+    let eh = file.section_by_name(".eh_frame")?;
+    let eh = Section { bytes: eh.data().ok()?, addr: eh.address() };
+    let text = file.section_by_name(".text")?;
+    let mut code = Code { at: text.address(), bytes: text.data().ok()? };
+    let mut functions = Vec::new();
+    scan(&eh, |_, fde| functions.push((fde.begin, fde.begin + fde.len)));
+    functions.push((code.at + code.bytes.len() as u64, u64::MAX));
+    functions.sort_unstable();
+    let mut end = code.at;
+    let mut all = Vec::new();
+    for (begin, next) in functions {
+        let mut at = end;
+        while at < begin {
+            all.push((at, (end, begin)));
+            let Some(found) = decode(&code.bytes[(at - code.at) as usize..]) else { break };
+            at += found.length as u64;
+        }
+        end = end.max(next);
+    }
+    let cache = Cache::new();
+    let mut times = [Vec::new(), Vec::new()];
+    let mut followed = 0;
+    // In an order like that of chance, each once.
+    for n in 0..LOOKS.min(all.len()) {
+        let (at, range) = all[n * 7919 % all.len()];
+        let mut look = |known: &dyn Fn(u64) -> Rule| {
+            let start = Instant::now();
+            let rule = to_return(&mut code, at, range, &mut MOST.clone(), known)
+                .and_then(|returned| returned.rule());
+            (rule, start.elapsed().as_nanos() as f64 / 1000.0)
+        };
+        let (rule, alone) = look(&|_| Rule::EMPTY);
+        let (_, among) = look(&|at| cache.get(1, at));
+        times[0].push(alone);
+        times[1].push(among);
+        if let Some(rule) = rule {
+            cache.remember(1, at, rule);
+            followed += 1;
+        }
+    }
+    let looks = times[0].len();
+    let name = path.rsplit('/').next().unwrap_or(path);
+    print!("{name:<28}{:>12}{:>9.1} %", all.len(), 100.0 * f64::from(followed) / looks as f64);
+    for mut times in times {
+        times.sort_by(f64::total_cmp);
+        for part in [0.5, 0.99, 1.0] {
+            print!("{:>8.1}", times[((looks as f64 * part) as usize).min(looks - 1)]);
+        }
+    }
+    println!();
+    Some(())
+}
+
 fn main() {
     let (regions, objects, extent) = maps();
     let start = Instant::now();
@@ -269,6 +355,20 @@ fn main() {
         for (name, times) in &mut state.rows {
             let median = pct_kit::median(std::mem::take(times));
             println!("{name:<28}{:>10}{median:>12.1}{:>12.0}", state.frames, median * state.frames as f64);
+        }
+    }
+    println!(
+        "\nfirst looks at code without unwind data, microseconds: median, 99 of 100, most; and among rules"
+    );
+    for path in [
+        "/usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblasp-r0.3.21.so",
+        "/usr/lib/x86_64-linux-gnu/libx264.so.164",
+        "/usr/lib/x86_64-linux-gnu/libx265.so.199",
+        "/usr/lib/x86_64-linux-gnu/libdav1d.so.6",
+        "/usr/lib/x86_64-linux-gnu/libavcodec.so.59",
+    ] {
+        if first_looks(path).is_none() {
+            println!("{path} is not here");
         }
     }
 }

@@ -35,15 +35,38 @@ pub enum RuleKind {
     Full = 9,
     /// The unwind data is malformed.
     Bad = 10,
+    /// Code without unwind data, by what it does up to its return ([`Emulated`]).
+    Emulated = 11,
+}
+
+/// What code without unwind data does up to its return: CFA = *(base + load) + offset, or base + offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Emulated {
+    /// A general register, by its number in the instruction set.
+    pub base: u8,
+    /// Bytes from the register to the word that is loaded.
+    pub load: Option<i32>,
+    /// Bytes from the register (or the loaded word) to the CFA.
+    pub offset: i32,
+    /// Bytes from the CFA to the saved rbp; 0: rbp already has the caller's value; [`Emulated::LOST`]: it is not known.
+    pub bp: i32,
+}
+
+impl Emulated {
+    /// As `bp`: the caller's rbp is not known. (Functions that assembly calls within itself may change it.)
+    pub const LOST: i32 = -8 << (WORD_BITS - 1);
 }
 
 /// A packed rule. Bits 0..4 kind, 4..20 `load`, 20..42 `offset`, 42..64 `bp` (each signed; `bp` zero: unchanged).
+/// [`RuleKind::Emulated`]: 4..8 base, 8..24 one more than `load` (0: none), 24..44 `offset`, 44..64 `bp`, these three
+/// in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule(u64);
 
 const LOAD_BITS: u32 = 16;
 const OFFSET_BITS: u32 = 22;
 const BP_BITS: u32 = 22;
+const WORD_BITS: u32 = 20;
 
 fn fits(v: i64, bits: u32) -> bool {
     let limit = 1i64 << (bits - 1);
@@ -75,6 +98,41 @@ impl Rule {
         )
     }
 
+    /// Packs what code does up to its return. `None`: it does not fit.
+    pub fn emulated(emulated: Emulated) -> Option<Rule> {
+        let words = |bytes: i32| (bytes % 8 == 0).then_some(i64::from(bytes / 8));
+        let load = match emulated.load {
+            Some(load) => words(load)? + 1,
+            None => 0,
+        };
+        let (offset, bp) = (words(emulated.offset)?, words(emulated.bp)?);
+        let is_load_told = emulated.load.is_none() || load != 0;
+        if !is_load_told || !fits(load, LOAD_BITS) || !fits(offset, WORD_BITS) || !fits(bp, WORD_BITS) {
+            return None;
+        }
+        Some(Rule(
+            RuleKind::Emulated as u64
+                | u64::from(emulated.base & 15) << 4
+                | field(load, LOAD_BITS) << 8
+                | field(offset, WORD_BITS) << (8 + LOAD_BITS)
+                | field(bp, WORD_BITS) << (64 - WORD_BITS),
+        ))
+    }
+
+    /// What was packed in a rule of kind [`RuleKind::Emulated`].
+    pub fn emulation(self) -> Emulated {
+        // Each field as the top bits of a signed number: fewer than 2^20 words are fewer than 2^23 bytes.
+        let load = (self.0 << (64 - LOAD_BITS - 8)).cast_signed() >> (64 - LOAD_BITS);
+        let offset = (self.0 << WORD_BITS).cast_signed() >> (64 - WORD_BITS);
+        let bp = self.0.cast_signed() >> (64 - WORD_BITS);
+        Emulated {
+            base: (self.0 >> 4 & 15) as u8,
+            load: (load != 0).then_some((load as i32 - 1) * 8),
+            offset: offset as i32 * 8,
+            bp: bp as i32 * 8,
+        }
+    }
+
     /// The word for a cache.
     pub const fn bits(self) -> u64 {
         self.0
@@ -99,6 +157,7 @@ impl Rule {
             8 => RuleKind::Unknown,
             9 => RuleKind::Full,
             10 => RuleKind::Bad,
+            11 => RuleKind::Emulated,
             _ => RuleKind::Empty,
         }
     }
@@ -193,9 +252,19 @@ mod tests {
         }
 
         #[test]
+        fn what_code_does_comes_out_as_it_went_in_or_does_not_fit(base in 0u8..16, load in proptest::option::of(-40_000i32..40_000), offset in -700_000i32..700_000, bp in -700_000i32..700_000) {
+            let emulated = Emulated { base, load: load.map(|words| words * 8), offset: offset * 8, bp: bp * 8 };
+            match Rule::emulated(emulated) {
+                Some(rule) => prop_assert_eq!((rule.kind(), rule.emulation()), (RuleKind::Emulated, emulated)),
+                None => prop_assert!(load.is_some_and(|load| load == -1 || !fits(i64::from(load) + 1, 16)) || !fits(i64::from(offset), 20) || !fits(i64::from(bp), 20)),
+            }
+            prop_assert_eq!(Rule::emulated(Emulated { offset: 4, ..emulated }), None);
+        }
+
+        #[test]
         fn any_word_is_a_rule(bits in any::<u64>()) {
             let r = Rule::from_bits(bits);
-            let _ = (r.kind(), r.load(), r.offset(), r.bp());
+            let _ = (r.kind(), r.load(), r.offset(), r.bp(), r.emulation());
         }
     }
 }

@@ -53,6 +53,14 @@ impl<'a> Set<'a> {
         }
     }
 
+    /// The code around `pc` for which its object has no unwind data though it has some for others: from its first
+    /// address to the one behind its last.
+    pub fn gap(&self, pc: u64) -> Option<(u64, u64)> {
+        let region = self.region(pc)?;
+        let (from, to) = region.table?.gap(pc)?;
+        Some((from.max(region.start), to.min(region.end)))
+    }
+
     /// The FDE that covers `pc`, with its section.
     pub fn fde(&self, pc: u64) -> Option<(Section<'a>, Fde)> {
         let table = self.region(pc)?.table?;

@@ -38,9 +38,14 @@ pub trait Memory {
     fn far(&mut self, addr: u64) -> Option<u64> {
         self.peek(addr)
     }
-    /// Bytes of code, slowly.
-    fn code(&mut self, _addr: u64) -> Option<[u8; 16]> {
-        None
+    /// Fills `into` with code, slowly. False: not all of it can be read.
+    fn code_bytes(&mut self, _addr: u64, _into: &mut [u8]) -> bool {
+        false
+    }
+    /// Sixteen bytes of code.
+    fn code(&mut self, addr: u64) -> Option<[u8; 16]> {
+        let mut bytes = [0; 16];
+        self.code_bytes(addr, &mut bytes).then_some(bytes)
     }
 }
 
@@ -207,10 +212,8 @@ impl Memory for Live {
         os::copy(addr, &mut word).then(|| u64::from_le_bytes(word))
     }
 
-    fn code(&mut self, addr: u64) -> Option<[u8; 16]> {
-        self.probes = self.probes.checked_sub(1)?;
-        let mut bytes = [0; 16];
-        os::copy(addr, &mut bytes).then_some(bytes)
+    fn code_bytes(&mut self, addr: u64, into: &mut [u8]) -> bool {
+        self.may_ask && os::copy(addr, into)
     }
 }
 

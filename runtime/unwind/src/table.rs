@@ -187,6 +187,29 @@ impl<'a> Table<'a> {
 
     /// The FDE that covers `pc`.
     pub fn find(&self, pc: u64) -> Option<Fde> {
+        let entry = self.index.get(self.begun_by(pc)?.checked_sub(1)?)?;
+        let fde = Fde::parse(&self.eh, entry.fde as usize)?;
+        fde.covers(pc).then_some(fde)
+    }
+
+    /// The addresses around `pc` that no FDE covers: from the end of the function before to the start of the next one.
+    /// Where there is none, 0 or `u64::MAX`. `None`: one covers `pc`.
+    pub fn gap(&self, pc: u64) -> Option<(u64, u64)> {
+        let begun = self.begun_by(pc)?;
+        let before = begun.checked_sub(1).and_then(|last| self.index.get(last));
+        let from = match before {
+            None => 0,
+            Some(entry) => {
+                let fde = Fde::parse(&self.eh, entry.fde as usize)?;
+                fde.begin.checked_add(fde.len)?
+            }
+        };
+        let to = self.index.get(begun).map_or(u64::MAX, |next| self.lo.wrapping_add(u64::from(next.pc)));
+        (from <= pc && pc < to).then_some((from, to))
+    }
+
+    /// Number of functions that begin at `pc` or before.
+    fn begun_by(&self, pc: u64) -> Option<usize> {
         let offset = u32::try_from(pc.wrapping_sub(self.lo)).ok()?;
         let number = (offset >> self.shift) as usize;
         let last = self.buckets.len().checked_sub(1)?;
@@ -206,9 +229,7 @@ impl<'a> Table<'a> {
                 left = half;
             }
         }
-        let entry = self.index.get(at.checked_sub(1)?)?;
-        let fde = Fde::parse(&self.eh, entry.fde as usize)?;
-        fde.covers(pc).then_some(fde)
+        Some(at)
     }
 
     /// The rule for the instruction at `pc`. `None`: no FDE covers it.

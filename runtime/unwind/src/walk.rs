@@ -18,8 +18,10 @@
 
 use super::cache::Cache;
 use super::cfi::reg;
+use super::emulate;
 use super::full::{Failed, Gregs, Regs};
-use super::rule::{Rule, RuleKind};
+use super::instructions::is_behind_call;
+use super::rule::{Emulated, Rule, RuleKind};
 use super::set::Set;
 use super::stack::Memory;
 use pct_format::CutCause;
@@ -71,6 +73,9 @@ impl WalkEnd {
 /// Set in an entry that is the exact address of an instruction which a signal interrupted. All other entries are return
 /// addresses. So entries are frame words of a `.pct` file.
 pub use pct_format::record::EXACT;
+
+/// As rbp: not known. A step that needs it ends the walk, as there is no stack below it.
+const NO_POINTER: u64 = 1;
 
 /// User addresses are below two to the power of this.
 const ADDRESS_BITS: u32 = 47;
@@ -186,6 +191,7 @@ pub fn walk<M: Memory, S: Slot>(
         by: By::Context,
         unknown: false,
         unsure: false,
+        instructions: emulate::MOST,
     };
     let end = walk.run();
     Walked { frames: walk.frames, end, unknown: walk.unknown, unsure: walk.unsure }
@@ -255,6 +261,7 @@ pub fn walk_to<M: Memory, S: Slot>(
         by: By::Context,
         unknown: false,
         unsure: false,
+        instructions: emulate::MOST,
     };
     if let Start::Return { pc, sp, bp } = start {
         if !walk.store(pc, sp) {
@@ -291,6 +298,14 @@ enum By {
     Chain,
 }
 
+/// What following the code may use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// Rules of instructions that it comes to. They tell only rsp and rbp.
+    Rules,
+    Nothing,
+}
+
 /// All registers at frame number `frame`.
 #[derive(Clone, Copy)]
 struct Base {
@@ -312,6 +327,8 @@ struct Walk<'a, M, S> {
     by: By,
     unknown: bool,
     unsure: bool,
+    /// Instructions that may be followed, where there are no unwind data.
+    instructions: u32,
     /// Code that somebody else walks.
     foreign: (u64, u64),
 }
@@ -470,10 +487,32 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
                 rule = Rule::plain(RuleKind::End);
             }
         }
-        if !unsure {
+        let mut is_known = !unsure;
+        if rule.kind() == RuleKind::Fp {
+            let had_all = self.instructions == emulate::MOST;
+            match self.emulate(look, self.by == By::Context, Known::Rules) {
+                Some(returned) => rule = returned.rule().unwrap_or(rule),
+                // Another walk may come to an end.
+                None => is_known &= had_all || self.instructions > 0,
+            }
+        }
+        if is_known {
             self.cache.remember(self.set.generation, look, rule);
         }
         Some(rule)
+    }
+
+    /// What the code at `look` does up to its return, if it lies between functions that have unwind data.
+    #[inline(never)]
+    fn emulate(&mut self, look: u64, is_exact: bool, known: Known) -> Option<emulate::Returned> {
+        let range = self.set.gap(look)?;
+        let start = if is_exact { look } else { look.wrapping_add(1) };
+        let (cache, generation) = (self.cache, self.set.generation);
+        emulate::to_return(self.memory, start, range, &mut self.instructions, |at| match known {
+            // (What is cached for a call is cached for an address before its end.)
+            Known::Rules => cache.get(generation, at),
+            Known::Nothing => Rule::EMPTY,
+        })
     }
 
     /// Whether the code at `addr` is `rt_sigreturn`: that of a C library without unwind data for it (musl), or pct's
@@ -509,6 +548,7 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
             RuleKind::Fp => self.chain(sp, bp),
             RuleKind::Unknown => self.unknown(sp, bp),
             RuleKind::Full => self.full(look),
+            RuleKind::Emulated => self.emulated(rule.emulation()),
             _ => Err(WalkEnd::BadData),
         };
         match step {
@@ -575,6 +615,71 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
         Ok(WalkPoint { look: ra.wrapping_sub(1), sp: cfa, bp: up })
     }
 
+    /// A step out of code without unwind data, by what it does up to its return. Only where that leads to an address
+    /// behind a call; else by frame pointer.
+    #[inline(never)]
+    fn emulated(&mut self, rule: Emulated) -> StepResult {
+        let WalkPoint { look, sp, bp } = self.at;
+        match self.behind_emulated(rule) {
+            Some((ra, cfa, caller_bp)) => {
+                if !self.store(ra, cfa) {
+                    return Err(WalkEnd::Depth);
+                }
+                self.by = By::Data;
+                Ok(WalkPoint { look: ra.wrapping_sub(1), sp: cfa, bp: caller_bp })
+            }
+            None if look >= self.foreign.0 && look < self.foreign.1 => Err(WalkEnd::Foreign),
+            None => self.chain(sp, bp),
+        }
+    }
+
+    /// Return address, CFA and the caller's rbp. `None`: the code did something else than it seemed to do.
+    fn behind_emulated(&mut self, rule: Emulated) -> Option<(u64, u64, u64)> {
+        let sum = |base: u64, bytes: i32| base.wrapping_add_signed(i64::from(bytes));
+        let mut base = match emulate::DWARF.get(usize::from(rule.base)).copied()? {
+            reg::RSP => self.at.sp,
+            reg::RBP => self.at.bp,
+            other => self.catch_up().ok()?.get(other)?,
+        };
+        if let Some(load) = rule.load {
+            base = self.memory.read(sum(base, load))?;
+        }
+        let cfa = sum(base, rule.offset);
+        if cfa <= self.at.sp {
+            return None;
+        }
+        let ra = self.memory.read(cfa.wrapping_sub(8))?;
+        let caller_bp = match rule.bp {
+            0 => self.at.bp,
+            Emulated::LOST => NO_POINTER,
+            saved => self.memory.read(sum(cfa, saved))?,
+        };
+        (ra >> ADDRESS_BITS == 0 && self.may_return_to(ra)).then_some((ra, cfa, caller_bp))
+    }
+
+    /// Whether the instruction before this address is a call. The answer is cached where code does not change, as the
+    /// rule of a set that no process has.
+    #[inline(never)]
+    fn may_return_to(&mut self, ra: u64) -> bool {
+        let from = ra.wrapping_sub(8);
+        let Some(region) = self.set.region(ra.wrapping_sub(1)).filter(|region| from >= region.start) else {
+            return false;
+        };
+        let answers = !self.set.generation;
+        match self.cache.get(answers, ra).kind() {
+            RuleKind::End => return true,
+            RuleKind::Bad => return false,
+            _ => {}
+        }
+        let Some(code) = self.memory.code(from) else { return false };
+        let is_call = code.first_chunk().is_some_and(is_behind_call);
+        if region.table.is_some() {
+            let answer = if is_call { RuleKind::End } else { RuleKind::Bad };
+            self.cache.remember(answers, ra, Rule::plain(answer));
+        }
+        is_call
+    }
+
     /// Handles an address in no known region.
     fn unknown(&mut self, sp: u64, bp: u64) -> StepResult {
         self.unknown = true;
@@ -633,13 +738,36 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
                 Some((eh, fde)) => {
                     base.regs.caller(&eh, &fde, look, self.memory).map_err(cause)?.ok_or(WalkEnd::BadData)?
                 }
-                None => self.chained(&base.regs)?,
+                None => self.emulated_regs(&base.regs, look)?,
             };
             base.frame += 1;
         }
         self.base = Some(base);
         // Both ways of walking must have reached the same frame.
         if base.regs.get(reg::RSP) == Some(self.at.sp) { Ok(base.regs) } else { Err(WalkEnd::BadData) }
+    }
+
+    /// Registers behind code without unwind data: as [`Walk::emulated`] steps, else as [`Walk::chain`].
+    #[inline(never)]
+    fn emulated_regs(&mut self, regs: &Regs, look: u64) -> Result<Regs, WalkEnd> {
+        let is_exact = regs.get(reg::RA) == Some(look);
+        let Some(returned) = self.emulate(look, is_exact, Known::Nothing) else { return self.chained(regs) };
+        let mut columns = [None; reg::COLUMNS];
+        for (number, dwarf) in (0u8..).zip(emulate::DWARF) {
+            let at_start =
+                |register: u8| emulate::DWARF.get(usize::from(register)).and_then(|n| regs.get(*n));
+            let value = returned.register(number, at_start, |at| self.memory.read(at));
+            if let Some(column) = columns.get_mut(usize::from(dwarf)) {
+                *column = value;
+            }
+        }
+        let sp = columns.get(usize::from(reg::RSP)).copied().flatten().ok_or(WalkEnd::BadData)?;
+        let ra = self.memory.read(sp.wrapping_sub(8)).filter(|ra| self.may_return_to(*ra));
+        let (Some(ra), Some(column)) = (ra, columns.get_mut(usize::from(reg::RA))) else {
+            return self.chained(regs);
+        };
+        *column = Some(ra);
+        Ok(Regs::from_columns(columns))
     }
 
     fn chained(&mut self, regs: &Regs) -> Result<Regs, WalkEnd> {

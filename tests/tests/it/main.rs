@@ -37,6 +37,8 @@ mod live {
     mod formats;
     mod interrupts;
     mod jit;
+    #[cfg(target_arch = "x86_64")]
+    mod kernels;
     mod latency;
     mod manners;
     mod memory_allocators;

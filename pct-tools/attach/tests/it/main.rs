@@ -9,4 +9,6 @@ mod live {
     mod lingers;
     mod outside;
     mod signals;
+    #[cfg(target_arch = "x86_64")]
+    mod stepped;
 }
