@@ -37,7 +37,7 @@ impl Gregs {
 }
 
 /// Register values by DWARF number, and which of them are known.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Regs {
     values: [u64; reg::COLUMNS],
     known: u32,
@@ -55,7 +55,7 @@ impl Regs {
 
     /// Registers from a copy that lacks some of them, by DWARF number.
     pub fn from_columns(values: [Option<u64>; reg::COLUMNS]) -> Regs {
-        let mut out = Regs { values: [0; reg::COLUMNS], known: 0 };
+        let mut out = Regs::default();
         for (number, value) in (0..).zip(values) {
             if let Some(value) = value {
                 out.set(number, value);
@@ -66,7 +66,7 @@ impl Regs {
 
     /// Only the three registers that a chain of frame pointers gives.
     pub fn three(pc: u64, sp: u64, bp: u64) -> Regs {
-        let mut out = Regs { values: [0; reg::COLUMNS], known: 0 };
+        let mut out = Regs::default();
         out.set(reg::RA, pc);
         out.set(reg::RSP, sp);
         out.set(reg::RBP, bp);
@@ -81,7 +81,7 @@ impl Regs {
         self.values.get(usize::from(n)).copied()
     }
 
-    fn set(&mut self, n: u8, v: u64) {
+    pub(super) fn set(&mut self, n: u8, v: u64) {
         if let Some(slot) = self.values.get_mut(usize::from(n)) {
             *slot = v;
             self.known |= 1 << n;
@@ -125,7 +125,7 @@ impl Regs {
             Cfa::Reg(r, o) => self.get(r).ok_or(Failed::Lost)?.wrapping_add(o as i64 as u64),
             Cfa::Expr(at) => self.compute(eh, at, None, pc, memory).ok_or(Failed::Memory)?,
         };
-        let mut out = Regs { values: [0; reg::COLUMNS], known: 0 };
+        let mut out = Regs::default();
         for n in 0..reg::COLUMNS as u8 {
             if let Some(v) = self.restored(eh, &row, n, cfa, pc, memory) {
                 out.set(n, v);

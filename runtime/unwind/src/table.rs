@@ -192,8 +192,9 @@ impl<'a> Table<'a> {
         fde.covers(pc).then_some(fde)
     }
 
-    /// The addresses around `pc` that no FDE covers: from the end of the function before to the start of the next one.
-    /// Where there is none, 0 or `u64::MAX`. `None`: one covers `pc`.
+    /// The code around `pc` that no FDE covers: the end of the function before it, and the start of the function behind
+    /// it. Before the first function the end is 0; behind the last one the start is `u64::MAX`. `None` if an FDE covers
+    /// `pc`.
     pub fn gap(&self, pc: u64) -> Option<(u64, u64)> {
         let begun = self.begun_by(pc)?;
         let before = begun.checked_sub(1).and_then(|last| self.index.get(last));

@@ -65,12 +65,12 @@ fn has_found_unexpected() -> bool {
     FOUND.load(Ordering::Relaxed) > under_way
 }
 
-/// A birth begins that passes through us: [`a_birth_ends`] once the thread has armed itself, or there is none.
+/// A thread is about to be made by our wrapper. Call [`a_birth_ends`] when it has armed itself, or could not be made.
 pub fn a_birth_begins() {
     UNDER_WAY.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The other end of [`a_birth_begins`].
+/// The thread of [`a_birth_begins`] has armed itself, or could not be made.
 pub fn a_birth_ends() {
     let _ = UNDER_WAY.try_update(Ordering::Release, Ordering::Relaxed, |births| births.checked_sub(1));
 }

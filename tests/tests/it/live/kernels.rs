@@ -70,3 +70,13 @@ fn assembly_without_unwind_data_has_whole_stacks_where_pct_attached() {
         assert_true(&here.path().join("recording"), method);
     }
 }
+
+/// A handler that needs more than is there would write below that stack, and end the program.
+#[test]
+fn it_is_followed_on_a_small_alternate_stack() {
+    let victim = victim("kernels.c");
+    let here = tempfile::tempdir().expect("a folder");
+    let guest = Guest::start(Command::new(&victim).args(["600", "altstack"]));
+    guest.attached(here.path(), &["--method", "4", "--hz", "2000", "--out", "recording"], 2.0);
+    assert_true(&here.path().join("recording"), "a small alternate stack");
+}

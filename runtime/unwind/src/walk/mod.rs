@@ -16,12 +16,13 @@
 //! Invariant: a walk ends, because each frame costs at least one unit of the budget and the number of frames is
 //! limited. Signal safety: allocates nothing, takes no lock, calls no libc, cannot panic.
 
+mod without_data;
+
 use super::cache::Cache;
 use super::cfi::reg;
 use super::emulate;
 use super::full::{Failed, Gregs, Regs};
-use super::instructions::is_behind_call;
-use super::rule::{Emulated, Rule, RuleKind};
+use super::rule::{Rule, RuleKind};
 use super::set::Set;
 use super::stack::Memory;
 use pct_format::CutCause;
@@ -73,9 +74,6 @@ impl WalkEnd {
 /// Set in an entry that is the exact address of an instruction which a signal interrupted. All other entries are return
 /// addresses. So entries are frame words of a `.pct` file.
 pub use pct_format::record::EXACT;
-
-/// As rbp: not known. A step that needs it ends the walk, as there is no stack below it.
-const NO_POINTER: u64 = 1;
 
 /// User addresses are below two to the power of this.
 const ADDRESS_BITS: u32 = 47;
@@ -298,14 +296,6 @@ enum By {
     Chain,
 }
 
-/// What following the code may use.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Known {
-    /// Rules of instructions that it comes to. They tell only rsp and rbp.
-    Rules,
-    Nothing,
-}
-
 /// All registers at frame number `frame`.
 #[derive(Clone, Copy)]
 struct Base {
@@ -489,30 +479,14 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
         }
         let mut is_known = !unsure;
         if rule.kind() == RuleKind::Fp {
-            let had_all = self.instructions == emulate::MOST;
-            match self.emulate(look, self.by == By::Context, Known::Rules) {
-                Some(returned) => rule = returned.rule().unwrap_or(rule),
-                // Another walk may come to an end.
-                None => is_known &= had_all || self.instructions > 0,
-            }
+            let (by_code, is_final) = self.rule_by_code(look);
+            rule = by_code;
+            is_known &= is_final;
         }
         if is_known {
             self.cache.remember(self.set.generation, look, rule);
         }
         Some(rule)
-    }
-
-    /// What the code at `look` does up to its return, if it lies between functions that have unwind data.
-    #[inline(never)]
-    fn emulate(&mut self, look: u64, is_exact: bool, known: Known) -> Option<emulate::Returned> {
-        let range = self.set.gap(look)?;
-        let start = if is_exact { look } else { look.wrapping_add(1) };
-        let (cache, generation) = (self.cache, self.set.generation);
-        emulate::to_return(self.memory, start, range, &mut self.instructions, |at| match known {
-            // (What is cached for a call is cached for an address before its end.)
-            Known::Rules => cache.get(generation, at),
-            Known::Nothing => Rule::EMPTY,
-        })
     }
 
     /// Whether the code at `addr` is `rt_sigreturn`: that of a C library without unwind data for it (musl), or pct's
@@ -587,116 +561,13 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
         Ok(at)
     }
 
-    /// A step by frame pointer: rbp points to the caller's rbp, and the return address is above it.
-    fn chain(&mut self, sp: u64, bp: u64) -> StepResult {
-        // The ABI's mark of the outermost frame, which entry code without unwind data sets. In the interrupted function
-        // itself it proves nothing: code without frame pointers keeps its callers' value.
-        let outermost = if self.by == By::Context { WalkEnd::NoData } else { WalkEnd::Whole };
-        if bp == 0 {
-            return Err(outermost);
-        }
-        if bp < sp || bp & 7 != 0 {
-            return Err(WalkEnd::NoData);
-        }
-        let (Some(up), Some(ra)) = (self.memory.read(bp), self.memory.read(bp.wrapping_add(8))) else {
-            return Err(WalkEnd::NoData);
-        };
-        if ra == 0 {
-            return Err(outermost);
-        }
-        if ra >> ADDRESS_BITS != 0 {
-            return Err(WalkEnd::NoData);
-        }
-        let cfa = bp.wrapping_add(16);
-        if !self.store(ra, cfa) {
-            return Err(WalkEnd::Depth);
-        }
-        self.by = By::Chain;
-        Ok(WalkPoint { look: ra.wrapping_sub(1), sp: cfa, bp: up })
-    }
-
-    /// A step out of code without unwind data, by what it does up to its return. Only where that leads to an address
-    /// behind a call; else by frame pointer.
-    #[inline(never)]
-    fn emulated(&mut self, rule: Emulated) -> StepResult {
-        let WalkPoint { look, sp, bp } = self.at;
-        match self.behind_emulated(rule) {
-            Some((ra, cfa, caller_bp)) => {
-                if !self.store(ra, cfa) {
-                    return Err(WalkEnd::Depth);
-                }
-                self.by = By::Data;
-                Ok(WalkPoint { look: ra.wrapping_sub(1), sp: cfa, bp: caller_bp })
-            }
-            None if look >= self.foreign.0 && look < self.foreign.1 => Err(WalkEnd::Foreign),
-            None => self.chain(sp, bp),
-        }
-    }
-
-    /// Return address, CFA and the caller's rbp. `None`: the code did something else than it seemed to do.
-    fn behind_emulated(&mut self, rule: Emulated) -> Option<(u64, u64, u64)> {
-        let sum = |base: u64, bytes: i32| base.wrapping_add_signed(i64::from(bytes));
-        let mut base = match emulate::DWARF.get(usize::from(rule.base)).copied()? {
-            reg::RSP => self.at.sp,
-            reg::RBP => self.at.bp,
-            other => self.catch_up().ok()?.get(other)?,
-        };
-        if let Some(load) = rule.load {
-            base = self.memory.read(sum(base, load))?;
-        }
-        let cfa = sum(base, rule.offset);
-        if cfa <= self.at.sp {
-            return None;
-        }
-        let ra = self.memory.read(cfa.wrapping_sub(8))?;
-        let caller_bp = match rule.bp {
-            0 => self.at.bp,
-            Emulated::LOST => NO_POINTER,
-            saved => self.memory.read(sum(cfa, saved))?,
-        };
-        (ra >> ADDRESS_BITS == 0 && self.may_return_to(ra)).then_some((ra, cfa, caller_bp))
-    }
-
-    /// Whether the instruction before this address is a call. The answer is cached where code does not change, as the
-    /// rule of a set that no process has.
-    #[inline(never)]
-    fn may_return_to(&mut self, ra: u64) -> bool {
-        let from = ra.wrapping_sub(8);
-        let Some(region) = self.set.region(ra.wrapping_sub(1)).filter(|region| from >= region.start) else {
-            return false;
-        };
-        let answers = !self.set.generation;
-        match self.cache.get(answers, ra).kind() {
-            RuleKind::End => return true,
-            RuleKind::Bad => return false,
-            _ => {}
-        }
-        let Some(code) = self.memory.code(from) else { return false };
-        let is_call = code.first_chunk().is_some_and(is_behind_call);
-        if region.table.is_some() {
-            let answer = if is_call { RuleKind::End } else { RuleKind::Bad };
-            self.cache.remember(answers, ra, Rule::plain(answer));
-        }
-        is_call
-    }
-
-    /// Handles an address in no known region.
-    fn unknown(&mut self, sp: u64, bp: u64) -> StepResult {
-        self.unknown = true;
-        if self.by == By::Chain {
-            // What looked like a frame pointer was none.
-            self.frames = self.frames.saturating_sub(1);
-            return Err(WalkEnd::NoData);
-        }
-        self.chain(sp, bp)
-    }
-
     /// A step with all registers.
     #[inline(never)]
     fn full(&mut self, look: u64) -> StepResult {
-        let regs = self.catch_up()?;
+        self.catch_up()?;
         let (eh, fde) = self.set.fde(look).ok_or(WalkEnd::BadData)?;
-        let caller = regs.caller(&eh, &fde, look, self.memory).map_err(cause)?;
+        let base = self.base.as_ref().ok_or(WalkEnd::BadData)?;
+        let caller = base.regs.caller(&eh, &fde, look, self.memory).map_err(cause)?;
         let Some(caller) = caller else { return Err(WalkEnd::Whole) };
         let (Some(pc), Some(sp)) = (caller.get(reg::RA), caller.get(reg::RSP)) else {
             return Err(WalkEnd::BadData);
@@ -721,61 +592,44 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
         Ok(WalkPoint { look: look_up(entry), sp, bp: caller.get(reg::RBP).unwrap_or(0) })
     }
 
-    /// All registers of the current frame, computed by steps from where they were last known.
+    /// Makes [`Walk::base`] that of the current frame, by steps from where all registers were last known.
+    ///
+    /// Here and in the steps nothing is copied that is not needed: a signal's stack may be small.
     #[inline(never)]
-    fn catch_up(&mut self) -> Result<Regs, WalkEnd> {
-        let mut base = match self.base {
-            Some(base) => base,
-            None => Base { frame: 0, regs: Regs::all(self.first) },
-        };
-        while base.frame < self.frames {
+    fn catch_up(&mut self) -> Result<(), WalkEnd> {
+        loop {
+            let frame = match &self.base {
+                Some(base) => base.frame,
+                None => self.base.insert(Base { frame: 0, regs: Regs::all(self.first) }).frame,
+            };
+            if frame >= self.frames {
+                break;
+            }
             self.units = self.units.checked_sub(COLD).ok_or(WalkEnd::Time)?;
-            let look = match base.frame.checked_sub(1) {
+            let look = match frame.checked_sub(1) {
                 None => self.first.get(reg::RA),
                 Some(i) => look_up(self.out.get(i).ok_or(WalkEnd::BadData)?.entry()),
             };
-            base.regs = match self.set.fde(look) {
-                Some((eh, fde)) => {
-                    base.regs.caller(&eh, &fde, look, self.memory).map_err(cause)?.ok_or(WalkEnd::BadData)?
-                }
-                None => self.emulated_regs(&base.regs, look)?,
-            };
-            base.frame += 1;
-        }
-        self.base = Some(base);
-        // Both ways of walking must have reached the same frame.
-        if base.regs.get(reg::RSP) == Some(self.at.sp) { Ok(base.regs) } else { Err(WalkEnd::BadData) }
-    }
-
-    /// Registers behind code without unwind data: as [`Walk::emulated`] steps, else as [`Walk::chain`].
-    #[inline(never)]
-    fn emulated_regs(&mut self, regs: &Regs, look: u64) -> Result<Regs, WalkEnd> {
-        let is_exact = regs.get(reg::RA) == Some(look);
-        let Some(returned) = self.emulate(look, is_exact, Known::Nothing) else { return self.chained(regs) };
-        let mut columns = [None; reg::COLUMNS];
-        for (number, dwarf) in (0u8..).zip(emulate::DWARF) {
-            let at_start =
-                |register: u8| emulate::DWARF.get(usize::from(register)).and_then(|n| regs.get(*n));
-            let value = returned.register(number, at_start, |at| self.memory.read(at));
-            if let Some(column) = columns.get_mut(usize::from(dwarf)) {
-                *column = value;
+            if self.set.fde(look).is_some() {
+                self.base_by_data(look)?;
+            } else {
+                self.base_by_code(look)?;
             }
         }
-        let sp = columns.get(usize::from(reg::RSP)).copied().flatten().ok_or(WalkEnd::BadData)?;
-        let ra = self.memory.read(sp.wrapping_sub(8)).filter(|ra| self.may_return_to(*ra));
-        let (Some(ra), Some(column)) = (ra, columns.get_mut(usize::from(reg::RA))) else {
-            return self.chained(regs);
-        };
-        *column = Some(ra);
-        Ok(Regs::from_columns(columns))
+        // Both ways of walking must have reached the same frame.
+        let is_same = self.base.as_ref().is_some_and(|base| base.regs.get(reg::RSP) == Some(self.at.sp));
+        if is_same { Ok(()) } else { Err(WalkEnd::BadData) }
     }
 
-    fn chained(&mut self, regs: &Regs) -> Result<Regs, WalkEnd> {
-        let bp = regs.get(reg::RBP).ok_or(WalkEnd::BadData)?;
-        let (Some(up), Some(ra)) = (self.memory.read(bp), self.memory.read(bp.wrapping_add(8))) else {
-            return Err(WalkEnd::BadRead);
-        };
-        Ok(Regs::three(ra, bp.wrapping_add(16), up))
+    /// Steps the base to the caller of a function that has unwind data.
+    #[inline(never)]
+    fn base_by_data(&mut self, look: u64) -> Result<(), WalkEnd> {
+        let base = self.base.as_mut().ok_or(WalkEnd::BadData)?;
+        let (eh, fde) = self.set.fde(look).ok_or(WalkEnd::BadData)?;
+        let caller = base.regs.caller(&eh, &fde, look, self.memory).map_err(cause)?;
+        base.regs = caller.ok_or(WalkEnd::BadData)?;
+        base.frame += 1;
+        Ok(())
     }
 }
 

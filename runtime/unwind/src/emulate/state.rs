@@ -1,66 +1,36 @@
-//! From an instruction without unwind data to its function's return address, by what the code itself does up to its
-//! `ret`.
+//! The general registers, and the words that code stores on the stack, as it is followed.
 //!
-//! Assembly often has no unwind data: kernels of linear algebra, codecs, cryptography. But such a function gives back
-//! the stack and the registers as any other does, and how it does so stands in its code. So the instructions from the
-//! interrupted one up to a `ret` are followed, for the general registers and the words on the stack alone:
-//!
-//! ```text
-//!  sub $0x7080, %rsp                                     the frame is in %rbx meanwhile
-//!  and $-4096, %rsp
-//!  ...              <- interrupted here
-//!  mov %rbx, %rsp
-//!  mov (%rsp), %rbx
-//!  mov 0x8(%rsp), %rbp
-//!  add $0x60, %rsp
-//!  ret              -> return address at rbx + 0x60, CFA 8 above it, caller's rbp at CFA - 0x60
-//! ```
-//!
-//! Conditional jumps are not taken. Where that leads nowhere (a loop without end, a trap, the end of the code), the
-//! last one that jumps beyond is taken, then the one before it. That paths meet with the same stack is what all
-//! assembly for Linux keeps; that it was so is tested by whoever uses the result: the word there must be an address
-//! behind a call.
-//!
-//! Signal safety: that of the memory that is given; 1.6 KB of stack; no panic path. Invariant: it ends after
-//! as many instructions as it is given.
+//! All are told from what they were at the start: a register plus bytes, or the word that was at such an address.
+//! Nothing is read, so the result holds for each time that the code is interrupted there.
 
-use super::cfi::reg;
-use super::instructions::{Opcode, Register, bit, decode};
-use super::rule::{Emulated, Rule, RuleKind};
-use super::stack::Memory;
+use crate::cfi::reg;
+use crate::instructions::{Opcode, Register, bit};
+use crate::rule::{Emulated, Rule};
 
 const RAX: Register = 0;
-const RSP: Register = 4;
-const RBP: Register = 5;
+pub(super) const RSP: Register = 4;
+pub(super) const RBP: Register = 5;
 /// Numbers that unwind data give to the registers, by those of the instruction set.
 pub const DWARF: [u8; 16] = [0, 2, 1, 3, reg::RSP, reg::RBP, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
 
 /// Registers that a called function may change: rax, rcx, rdx, rsi, rdi, r8 to r11.
-const NOT_KEPT: u16 = 1 | 1 << 1 | 1 << 2 | 1 << 6 | 1 << 7 | 0xf << 8;
+pub(super) const NOT_KEPT: u16 = 1 | 1 << 1 | 1 << 2 | 1 << 6 | 1 << 7 | 0xf << 8;
 
-/// Instructions that may be followed in one walk, in all tries together. OpenBLAS's largest kernels have 5,500 to their
-/// return.
-pub const MOST: u32 = 6_000;
-/// Bytes of code that are read at once.
-const PIECE: usize = 512;
 /// Words of the stack whose stores are remembered.
 const STORES: usize = 20;
-/// Jumps that are remembered.
-const JUMPS: usize = 12;
-
 /// What a number is counted from: a register as it was at the start, or one of these.
 type Base = u8;
 /// A word that was loaded into rsp.
 const LOADED: Base = 16;
 /// The first address of the code.
-const CODE: Base = 17;
+pub(super) const CODE: Base = 17;
 /// The first of those that say only: the same unknown number.
 const UNKNOWN_NUMBERS: Base = 18;
 const MOST_UNKNOWN_NUMBERS: Base = 8;
 
 /// What is known of a register or of a word on the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Value {
+pub(super) enum Value {
     Unknown,
     /// The base plus bytes.
     Sum(Base, i32),
@@ -79,7 +49,7 @@ impl Value {
 
 /// What an instruction does to the order of instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flow {
+pub(super) enum Flow {
     Next,
     Jump(u64),
     /// If a condition holds.
@@ -104,7 +74,7 @@ struct Store {
 }
 
 /// The registers, and the words that were stored since the start.
-struct State {
+pub(super) struct State {
     registers: [Value; 16],
     stores: [Store; STORES],
     stored: usize,
@@ -120,7 +90,7 @@ struct State {
 }
 
 impl State {
-    fn new() -> State {
+    pub(super) fn new() -> State {
         State {
             registers: core::array::from_fn(|number| Value::Sum(number as Base, 0)),
             stores: [Store { base: 0, at: 0, value: Value::Unknown }; STORES],
@@ -198,25 +168,30 @@ impl State {
         opcode.place(1).map_or(Value::Unknown, |(register, bytes)| self.get(register).plus(bytes))
     }
 
-    fn push(&mut self, value: Value) {
+    /// The word at rsp.
+    pub(super) fn top(&self) -> Value {
+        self.load(self.get(RSP))
+    }
+
+    pub(super) fn push(&mut self, value: Value) {
         self.set(RSP, self.get(RSP).plus(-8));
         self.store(self.get(RSP), value);
     }
 
-    fn pop(&mut self) -> Value {
-        let word = self.load(self.get(RSP));
+    pub(super) fn pop(&mut self) -> Value {
+        let word = self.top();
         self.set(RSP, self.get(RSP).plus(8));
         word
     }
 
-    fn forget(&mut self, registers: u16) {
+    pub(super) fn forget(&mut self, registers: u16) {
         (0..16)
             .filter(|number| registers & bit(*number) != 0)
             .for_each(|number| self.set(number, Value::Unknown));
     }
 
     /// Follows the instruction before `next`. `is_short`: it has the prefix for operands of 16 bits.
-    fn follow(&mut self, opcode: &Opcode<'_>, next: u64, is_short: bool) -> Flow {
+    pub(super) fn follow(&mut self, opcode: &Opcode<'_>, next: u64, is_short: bool) -> Flow {
         let is_wide = opcode.rex & 8 != 0;
         let first = opcode.byte(0);
         let is_sigreturn = core::mem::replace(&mut self.is_sigreturn, false);
@@ -322,7 +297,7 @@ impl State {
     }
 
     /// Where the return address is when the code returns now, and what the registers are then.
-    fn at_return(&self) -> Option<Returned> {
+    pub(super) fn at_return(&self) -> Option<Returned> {
         let Value::Sum(base, at) = self.get(RSP) else { return None };
         if self.is_full || base >= CODE {
             return None;
@@ -332,7 +307,7 @@ impl State {
 
     /// Goes on to the return, known that `rule` holds for the next instruction. Of the registers only rsp and rbp are
     /// known then.
-    fn go_to_return(&mut self, rule: Emulated) {
+    pub(super) fn go_to_return(&mut self, rule: Emulated) {
         let mut base = self.get(rule.base).plus(rule.load.unwrap_or(0));
         if rule.load.is_some() {
             base = self.load(base);
@@ -411,291 +386,5 @@ impl Returned {
                 word(address)
             }
         }
-    }
-}
-
-/// The code between two functions with unwind data, read in pieces.
-struct Code<'m, M> {
-    memory: &'m mut M,
-    /// First address, and the one behind the last.
-    range: (u64, u64),
-    at: u64,
-    length: usize,
-    bytes: [u8; PIECE],
-}
-
-impl<M: Memory> Code<'_, M> {
-    /// The bytes from `address` on: an instruction at least, unless the code ends before.
-    fn from(&mut self, address: u64) -> Option<&[u8]> {
-        const LONGEST: u64 = 15;
-        let left = self.range.1.checked_sub(address).filter(|left| *left > 0)?;
-        let end = self.at.wrapping_add(self.length as u64);
-        if address < self.at || address.checked_add(left.min(LONGEST))? > end {
-            self.length = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
-            self.at = address;
-            if !self.memory.code_bytes(address, self.bytes.get_mut(..self.length)?) {
-                self.length = 0;
-                return None;
-            }
-        }
-        self.bytes.get(usize::try_from(address.wrapping_sub(self.at)).ok()?..self.length)
-    }
-
-    fn contains(&self, address: u64) -> bool {
-        address >= self.range.0 && address < self.range.1
-    }
-
-    /// Bytes from the first address. Addresses outside of the code count as its end, which cannot be jumped to.
-    fn offset(&self, address: u64) -> u32 {
-        let offset = address.checked_sub(self.range.0).filter(|_| address < self.range.1);
-        offset.and_then(|offset| u32::try_from(offset).ok()).unwrap_or(u32::MAX)
-    }
-
-    fn value(&self, address: u64) -> Value {
-        i32::try_from(self.offset(address)).map_or(Value::Unknown, |bytes| Value::Sum(CODE, bytes))
-    }
-}
-
-/// How a try ended.
-enum Try {
-    Returned,
-    /// At this address nothing follows.
-    Dead(u64),
-    Lost,
-}
-
-/// The last jumps of a try. Addresses are counted from the first one of the code.
-#[derive(Default)]
-struct Jumps {
-    /// Conditional ones: their number, the first one is 1, and where they lead.
-    branches: [(u32, u32); JUMPS],
-    branches_seen: u32,
-    /// Where the others are.
-    from: [u32; JUMPS],
-    jumps_seen: usize,
-}
-
-impl Jumps {
-    /// Notes a conditional jump. Its number.
-    fn branch(&mut self, to: u32) -> u32 {
-        self.branches_seen = self.branches_seen.saturating_add(1);
-        if let Some(slot) = self.branches.get_mut(self.branches_seen as usize % JUMPS) {
-            *slot = (self.branches_seen, to);
-        }
-        self.branches_seen
-    }
-
-    /// Notes another jump. Whether it was there before.
-    fn jump(&mut self, from: u32) -> bool {
-        let is_known = self.from.get(..self.jumps_seen.min(JUMPS)).is_some_and(|seen| seen.contains(&from));
-        if let Some(slot) = self.from.get_mut(self.jumps_seen % JUMPS) {
-            *slot = from;
-        }
-        self.jumps_seen += 1;
-        is_known
-    }
-
-    /// The last conditional jump before number `before` that leads beyond `at`, or else anywhere.
-    fn to_take(&self, before: u32, at: u32) -> Option<u32> {
-        let untried = || self.branches.iter().filter(|(number, _)| *number != 0 && *number < before);
-        let last =
-            |beyond: bool| untried().filter(|(_, to)| !beyond || *to > at).map(|(number, _)| *number).max();
-        last(true).or_else(|| last(false))
-    }
-}
-
-/// Follows the code from `start` to its return. `range`: where code without unwind data is, from its first address to
-/// the one behind its last. `left`: instructions that may be followed, of which it takes its own. `known`: the rule of
-/// an address, [`Rule::EMPTY`] if it is not known.
-pub fn to_return<M: Memory>(
-    memory: &mut M,
-    start: u64,
-    range: (u64, u64),
-    left: &mut u32,
-    known: impl Fn(u64) -> Rule,
-) -> Option<Returned> {
-    let mut code = Code { memory, range, at: 0, length: 0, bytes: [0; PIECE] };
-    // What assembly calls within itself may leave to its caller what other functions do not.
-    for calls in [Calls::Passed, Calls::Followed] {
-        let mut taken = u32::MAX;
-        loop {
-            let mut state = State::new();
-            let mut jumps = Jumps::default();
-            match follow(&mut code, &mut state, &mut jumps, start, (taken, calls), left, &known) {
-                Try::Returned => match state.at_return() {
-                    Some(returned) => return Some(returned),
-                    None => break,
-                },
-                Try::Lost => break,
-                Try::Dead(at) => match jumps.to_take(taken, code.offset(at)) {
-                    Some(number) => taken = number,
-                    None => break,
-                },
-            }
-        }
-    }
-    None
-}
-
-/// What is done with calls within the code.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Calls {
-    Passed,
-    Followed,
-}
-
-/// One try, in which the conditional jump number `taken` is taken. Where it is [`Try::Returned`], the state is that
-/// before the return.
-fn follow<M: Memory>(
-    code: &mut Code<'_, M>,
-    state: &mut State,
-    jumps: &mut Jumps,
-    start: u64,
-    (taken, calls): (u32, Calls),
-    left: &mut u32,
-    known: &impl Fn(u64) -> Rule,
-) -> Try {
-    // Calls that have not returned.
-    let mut depth = 0u32;
-    let mut at = start;
-    loop {
-        let Some(rest) = left.checked_sub(1) else { return Try::Lost };
-        *left = rest;
-        if at != start && depth == 0 {
-            let rule = known(at);
-            if rule.kind() == RuleKind::Emulated {
-                state.go_to_return(rule.emulation());
-                return Try::Returned;
-            }
-        }
-        let Some(bytes) = code.from(at) else { return Try::Dead(at) };
-        let Some(instruction) = decode(bytes) else { return Try::Lost };
-        let is_short = bytes.get(..instruction.prefixes).is_some_and(|prefixes| prefixes.contains(&0x66));
-        let next = at.wrapping_add(instruction.length as u64);
-        let flow = state.follow(&Opcode::new(bytes, instruction), next, is_short);
-        let target = match flow {
-            Flow::Next => None,
-            Flow::Branch(target) => (jumps.branch(code.offset(target)) == taken).then_some(target),
-            // Where it has been before it would come again.
-            Flow::Jump(_) if jumps.jump(code.offset(at)) => return Try::Dead(at),
-            Flow::Jump(target) => Some(target),
-            Flow::Call(target) if calls == Calls::Followed && code.contains(target) => {
-                state.push(code.value(next));
-                depth += 1;
-                Some(target)
-            }
-            Flow::Call(_) => {
-                state.forget(NOT_KEPT);
-                None
-            }
-            Flow::Return => match state.load(state.get(RSP)) {
-                Value::Sum(CODE, bytes) => {
-                    state.pop();
-                    depth = depth.saturating_sub(1);
-                    Some(code.range.0.wrapping_add_signed(i64::from(bytes)))
-                }
-                _ => return Try::Returned,
-            },
-            Flow::Tail => return Try::Returned,
-            Flow::Dead => return Try::Dead(at),
-            Flow::Lost => return Try::Lost,
-        };
-        at = match target {
-            None => next,
-            Some(target) if code.contains(target) => target,
-            // Another function, which returns to this one's caller.
-            Some(_) => return Try::Returned,
-        };
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const AT: u64 = 0x1000;
-
-    struct Bytes<'c>(&'c [u8]);
-
-    impl Memory for Bytes<'_> {
-        fn peek(&self, _: u64) -> Option<u64> {
-            None
-        }
-
-        fn code_bytes(&mut self, addr: u64, into: &mut [u8]) -> bool {
-            let from = (addr - AT) as usize;
-            self.0.get(from..from + into.len()).map(|code| into.copy_from_slice(code)).is_some()
-        }
-    }
-
-    fn rule_with(code: &[u8], left: &mut u32, known: impl Fn(u64) -> Rule) -> Option<Emulated> {
-        let range = (AT, AT + code.len() as u64);
-        to_return(&mut Bytes(code), AT, range, left, known)?.rule().map(Rule::emulation)
-    }
-
-    fn rule(code: &[u8]) -> Option<Emulated> {
-        rule_with(code, &mut MOST.clone(), |_| Rule::EMPTY)
-    }
-
-    const fn by_rsp(offset: i32, bp: i32) -> Option<Emulated> {
-        Some(Emulated { base: RSP, load: None, offset, bp })
-    }
-
-    #[test]
-    fn code_gives_back_what_it_took() {
-        // ret
-        assert_eq!(rule(b"\xc3"), by_rsp(8, 0));
-        // pop rbx; pop rbp; ret
-        assert_eq!(rule(b"\x5b\x5d\xc3"), by_rsp(24, -16));
-        // push rbp; mov ebp, 1; pop rbp; ret
-        assert_eq!(rule(b"\x55\xbd\x01\x00\x00\x00\x5d\xc3"), by_rsp(8, 0));
-        // xor ebp, ebp; ret
-        assert_eq!(rule(b"\x31\xed\xc3"), by_rsp(8, Emulated::LOST));
-        // leave; ret
-        assert_eq!(rule(b"\xc9\xc3"), Some(Emulated { base: RBP, load: None, offset: 16, bp: -16 }));
-        // mov rsp, [rsp + 0x100]; pop rbp; ret
-        let saved = Some(Emulated { base: RSP, load: Some(0x100), offset: 16, bp: -16 });
-        assert_eq!(rule(b"\x48\x8b\xa4\x24\x00\x01\x00\x00\x5d\xc3"), saved);
-        // mov rsp, rbx; ret
-        assert_eq!(rule(b"\x48\x89\xdc\xc3"), Some(Emulated { base: 3, load: None, offset: 8, bp: 0 }));
-        // mov rcx, rsp; and rsp, -32; call the ret below (it keeps rcx); mov rsp, rcx; ret; ret
-        assert_eq!(
-            rule(b"\x48\x89\xe1\x48\x83\xe4\xe0\xe8\x04\x00\x00\x00\x48\x89\xcc\xc3\xc3"),
-            by_rsp(8, 0)
-        );
-        // test edi, edi; je out; jmp back; out: pop rbp; ret
-        assert_eq!(rule(b"\x85\xff\x74\x02\xeb\xfa\x5d\xc3"), by_rsp(16, -16));
-    }
-
-    #[test]
-    fn what_cannot_be_followed_is_not() {
-        for code in [
-            &b"\xeb\xfe"[..],                            // jmp to itself
-            b"\x0f\x0b\xc3",                             // ud2
-            b"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05\xc3", // mov rax, rt_sigreturn; syscall
-            b"\x48\x29\xc4\xc3",                         // sub rsp, rax
-            b"\x06\xc3",                                 // no instruction
-            b"\x90\x90",                                 // nothing behind it
-            b"\x66\x5d\xc3",                             // pop bp
-            b"\x48\x83\xec\x08\xc3",                     // the return address would be below rsp
-        ] {
-            assert_eq!(rule(code), None, "{code:02x?}");
-        }
-        // More words are stored than are remembered: 40 times push rax.
-        assert_eq!(rule(&[[0x50; 40].as_slice(), b"\x48\x81\xc4\x40\x01\x00\x00\xc3"].concat()), None);
-    }
-
-    #[test]
-    fn it_follows_no_more_than_it_may_and_uses_what_is_known() {
-        let mut long = vec![0x90; 2 * MOST as usize];
-        long.push(0xc3);
-        let mut left = MOST;
-        assert_eq!((rule_with(&long, &mut left, |_| Rule::EMPTY), left), (None, 0));
-        // Behind a push, of an instruction from which the caller's rbp is 8 bytes above rsp.
-        long[0] = 0x53;
-        let known = Rule::emulated(Emulated { base: RSP, load: None, offset: 32, bp: -24 }).expect("it fits");
-        let mut left = MOST;
-        let found = rule_with(&long, &mut left, |at| if at == AT + 100 { known } else { Rule::EMPTY });
-        assert_eq!((found, MOST - left), (by_rsp(24, -24), 101));
     }
 }
