@@ -2,10 +2,9 @@
  *
  * Functions of assembly without unwind data, each called by a function of its own for SECONDS:
  *
- *   kernels SECONDS [altstack]
+ *   kernels SECONDS [ROOM]
  *
- * altstack: signals are handled on a stack with as much room beside the kernel's frame as the first thread of a Rust
- * program has here (8 KiB with registers of 512 bits), and an unreadable page below it.
+ * ROOM: signals are handled on a stack with that many bytes beside the kernel's frame, and an unreadable page below it.
  *
  * They give the stack and the registers back in the ways that libraries of assembly do: OpenBLAS, x264, dav1d, OpenSSL.
  * The names say what calls what: `call_NAME` calls `k_NAME`, and nothing else does.
@@ -74,8 +73,8 @@ NAMES(DECLARE)
 #define ENTRY(name) call_##name,
 static void (*const calls[])(uint64_t) = {NAMES(ENTRY)};
 
-static int small_altstack(void) {
-    size_t least = getauxval(51 /* AT_MINSIGSTKSZ */), size = (least ? least : 2048) + 4816;
+static int small_altstack(size_t room) {
+    size_t least = getauxval(51 /* AT_MINSIGSTKSZ */), size = (least ? least : 2048) + room;
     size_t pages = (size + 4095) / 4096 + 1;
     char *low = mmap(0, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (low == MAP_FAILED || mprotect(low, 4096, PROT_NONE)) return -1;
@@ -84,7 +83,7 @@ static int small_altstack(void) {
 }
 
 int main(int argc, char **words) {
-    if (argc > 2 && small_altstack()) return 1;
+    if (argc > 2 && small_altstack(atoi(words[2]))) return 1;
     double seconds = argc > 1 ? atof(words[1]) : 1;
     struct timespec from, now;
     clock_gettime(CLOCK_MONOTONIC, &from);

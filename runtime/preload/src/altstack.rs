@@ -12,24 +12,17 @@
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use pct_sampler::{process::session, sys};
+use pct_sampler::process::session;
+use pct_sampler::signal::lent;
+use pct_sampler::sys::{self, AlternateStack, SS_DISABLE};
 
 use crate::host::{self, Real, real};
 
-/// stack_t as glibc and musl have it.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Stack {
-    at: usize,
-    flags: i32,
-    bytes: usize,
-}
-
-const SS_DISABLE: i32 = 2;
 /// The kernel takes no smaller one.
 const SMALLEST: usize = 2048;
-/// Room for our handler beside the kernel's frame: 3.1 KB was the most that was seen.
+/// Room for our handler beside the kernel's frames.
 const HANDLER_BYTES: usize = 8192;
+const _: () = assert!(SMALLEST + HANDLER_BYTES >= lent::ROOM, "a larger stack is large enough");
 const PAGE: usize = 4096;
 const PLACES: usize = 128;
 
@@ -76,7 +69,7 @@ fn free(place: &StackSlot) {
 }
 
 /// A larger stack for the calling thread, in place of `theirs`.
-fn lend_stack(theirs: Stack) -> Option<&'static StackSlot> {
+fn lend_stack(theirs: AlternateStack) -> Option<&'static StackSlot> {
     let (pid, tid) = (sys::getpid(), sys::gettid());
     let bytes = (enough() + theirs.bytes).next_multiple_of(PAGE);
     for place in &PLACES_ALL {
@@ -115,16 +108,17 @@ fn lend_stack(theirs: Stack) -> Option<&'static StackSlot> {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigaltstack(new: *const Stack, old: *mut Stack) -> i32 {
+pub unsafe extern "C" fn sigaltstack(new: *const AlternateStack, old: *mut AlternateStack) -> i32 {
     let at = real(Real::Sigaltstack);
     if at == 0 {
         return -1;
     }
     // SAFETY: libc's sigaltstack.
-    let set: unsafe extern "C" fn(*const Stack, *mut Stack) -> i32 = unsafe { core::mem::transmute(at) };
+    let set: unsafe extern "C" fn(*const AlternateStack, *mut AlternateStack) -> i32 =
+        unsafe { core::mem::transmute(at) };
     // SAFETY: null or the host's structure.
     let wanted = unsafe { new.as_ref() };
-    let mut before = Stack { at: 0, flags: SS_DISABLE, bytes: 0 };
+    let mut before = AlternateStack::NONE;
     let mut ask = || {
         // SAFETY: only asks.
         unsafe { set(core::ptr::null(), &raw mut before) == 0 }
@@ -138,7 +132,7 @@ pub unsafe extern "C" fn sigaltstack(new: *const Stack, old: *mut Stack) -> i32 
     let result = match (small, place) {
         (Some(theirs), Some(place)) => {
             let (at, bytes) = (place.at.load(Ordering::Relaxed), place.bytes.load(Ordering::Relaxed));
-            let larger = Stack { at, flags: theirs.flags, bytes };
+            let larger = AlternateStack { at, flags: theirs.flags, bytes };
             // SAFETY: our own memory, which stays until this thread sets another stack.
             unsafe { set(&raw const larger, core::ptr::null_mut()) }
         }
@@ -155,7 +149,7 @@ pub unsafe extern "C" fn sigaltstack(new: *const Stack, old: *mut Stack) -> i32 
     // SAFETY: null or the host's structure.
     if let Some(old) = unsafe { old.as_mut() } {
         *old = match stood_in {
-            Some(place) => Stack {
+            Some(place) => AlternateStack {
                 at: place.theirs.load(Ordering::Relaxed),
                 flags: before.flags,
                 bytes: place.their_bytes.load(Ordering::Relaxed),

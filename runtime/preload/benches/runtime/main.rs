@@ -2,8 +2,8 @@
 //! `cargo bench -p pct-preload [-- handler|start|stacks|python|rate|empty|phase|switches]`.
 //!
 //! - handler: self-sent signals in the very library that is shipped; ns over an empty handler in the same process,
-//!   for the recorder `log` (with and without stacks) and `counts`; and microseconds for a new draw of the period,
-//!   every few samples.
+//!   for the recorder `log` (with and without stacks, and on a signal stack that is too small for the handler) and
+//!   `counts`; and microseconds for a new draw of the period, every few samples.
 //! - start: microseconds that the library adds to `true`, idle and active.
 //! - stacks: the same program at the bottom of 20 and 100 frames, at 1000 Hz: CPU with stacks over CPU with
 //!   flat samples, and the size of the file.
@@ -101,12 +101,21 @@ fn myself(inside: &str) -> Command {
 
 fn handler(library: &Path) {
     println!("handler: ns a signal beyond an empty handler in the same process, self-sent signals");
-    for options in ["mode=log,stack=none", "mode=log,stack=auto", "mode=counts"] {
+    const SMALL: &str = "a small signal stack";
+    for (options, stack) in [
+        ("mode=log,stack=none", ""),
+        ("mode=log,stack=none", SMALL),
+        ("mode=log,stack=auto", ""),
+        ("mode=counts", ""),
+    ] {
         // Where things lie in memory differs from process to process, and with it the cost.
         let (mut processes, mut redraws) = (Vec::new(), Vec::new());
         for _ in 0..rounds(8) {
             let folder = tempfile::tempdir().expect("a folder");
             let mut command = myself("handler");
+            if stack == SMALL {
+                command.env("PCT_BENCH_SMALL_STACK", "1");
+            }
             // So it does by the pages that the library's file has in memory: each process gets a copy.
             let library = copy_of(library, folder.path());
             // 1 Hz: nearly all signals are the self-sent ones. The log wraps, so that no page of the file is
@@ -130,7 +139,7 @@ fn handler(library: &Path) {
         let (least, most) = (least.copied().unwrap_or(f64::NAN), most.copied().unwrap_or(f64::NAN));
         let count = processes.len();
         println!(
-            "  {options:22} {:6.1} ns (median of {count} processes, {least:.1} to {most:.1}), a new draw {:4.1} us",
+            "  {options:22} {stack:20} {:6.1} ns (median of {count} processes, {least:.1} to {most:.1}), a new draw {:4.1} us",
             median(processes),
             median(redraws)
         );
@@ -179,6 +188,18 @@ fn warm_up() {
     }
 }
 
+/// Signals come on a stack of this thread's with 4 KB beside the kernel's frame. (Not by libc's call, for which the
+/// library sets a larger one: as in a program that pct attached to.)
+fn small_stack() {
+    // SAFETY: memory for nothing else, which stays.
+    unsafe {
+        let size = libc::getauxval(libc::AT_MINSIGSTKSZ) as usize + 4096;
+        let memory = Vec::leak(vec![0_u8; size]).as_mut_ptr();
+        let stack = libc::stack_t { ss_sp: memory.cast(), ss_flags: 0, ss_size: size };
+        assert_eq!(libc::syscall(libc::SYS_sigaltstack, &raw const stack, 0), 0, "sigaltstack");
+    }
+}
+
 /// Nanoseconds that a self-sent signal takes beyond one with an empty handler, and what a new draw of the period adds.
 fn time_signals() -> (f64, f64) {
     const EMPTY: i32 = 50;
@@ -200,6 +221,9 @@ fn time_signals() -> (f64, f64) {
         }
         start.elapsed().as_nanos() as f64 / BATCH as f64
     };
+    if std::env::var_os("PCT_BENCH_SMALL_STACK").is_some() {
+        small_stack();
+    }
     warm_up();
     let mut difference = Vec::new();
     for _ in 0..50_000 {

@@ -21,7 +21,7 @@ use crate::process::{
 use crate::record::rests;
 use crate::record::time::{self, Instant};
 use crate::signal::stores_may_fault::StoresMayFault;
-use crate::signal::{bus, clock, moves, numbers};
+use crate::signal::{bus, clock, lent, moves, numbers};
 use crate::sys::lock::Guard;
 use crate::sys::text::Buf;
 use crate::sys::{self, arch};
@@ -409,11 +409,12 @@ pub fn start_in_child() {
     let session = SESSION.load(Ordering::Relaxed);
     // SAFETY: null, or mapped for good.
     let Some(session) = (unsafe { session.as_ref() }) else { return };
-    if !session.is_wiped() || FILTERED.load(Ordering::Relaxed) {
+    if !session.is_wiped() || session::is_filtered() {
         return;
     }
     START.free_in_child();
     own_stack::stack_in_child();
+    lent::in_child();
     passing::in_child();
     // SAFETY: the only thread of a fresh process; no session is alive, so no handler reads the seed.
     let seed = unsafe { session::seed_of_child() };

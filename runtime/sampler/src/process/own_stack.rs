@@ -34,13 +34,33 @@ pub(crate) fn on_own_stack(session: &Session, house: &mut House, work: fn(&Sessi
             }
         }
     }
-    struct Job<'a>(&'a Session, &'a mut House, fn(&Session, &mut House));
-    extern "C" fn run(job: usize) {
-        // SAFETY: `job` is the address of the value below, which lives until `call_on` returns.
-        let job = unsafe { &mut *(job as *mut Job<'_>) };
-        (job.2)(job.0, job.1);
-    }
-    let mut job = Job(session, house, work);
+    let top = *low + STACK_BYTES;
     // SAFETY: the mapping is ours, and the lock keeps it to one thread.
-    unsafe { arch::call_on(*low + STACK_BYTES, run, &raw mut job as usize) };
+    unsafe { run_on(top, session.may_call(), || work(session, house)) };
+}
+
+/// Runs `work` with the stack pointer at `top`. Meanwhile the thread has no alternate stack if `may_call` (two system
+/// calls): it may be in a handler on that one, and the kernel, which would take it for unused, would put the frame of a
+/// fault (of a store to a file that was cut) where that handler's own frame is.
+///
+/// # Safety
+/// As [`arch::call_on`].
+pub(crate) unsafe fn run_on<F: FnOnce()>(top: usize, may_call: bool, work: F) {
+    struct Job<F>(bool, Option<F>);
+    extern "C" fn run<F: FnOnce()>(job: usize) {
+        // SAFETY: `job` is the address of the value below, which lives until `call_on` returns.
+        let job = unsafe { &mut *(job as *mut Job<F>) };
+        // SAFETY: no stack.
+        let theirs = job.0.then(|| unsafe { sys::set_alternate_stack(&sys::AlternateStack::NONE) });
+        if let Some(work) = job.1.take() {
+            work();
+        }
+        if let Some(Ok(theirs)) = theirs {
+            // SAFETY: as the program had it.
+            let _ = unsafe { sys::set_alternate_stack(&theirs) };
+        }
+    }
+    let mut job = Job(may_call, Some(work));
+    // SAFETY: the caller's.
+    unsafe { arch::call_on(top, run::<F>, &raw mut job as usize) };
 }

@@ -433,6 +433,11 @@ impl Session {
     }
 }
 
+/// Whether the program has a filter on system calls, which may kill for one of ours. Also where no session is.
+pub(crate) fn is_filtered() -> bool {
+    FILTERED.load(Ordering::Relaxed)
+}
+
 /// Keeps others from switching sampling on or off while the answer lives.
 pub(crate) fn switching() -> Option<Guard<'static, ()>> {
     START.lock_patiently(true)

@@ -6,21 +6,23 @@ use core::sync::atomic::Ordering;
 
 use crate::process::session::{self, Refused};
 use crate::process::{life, report};
+use crate::signal::lent::{OnStackWithRoom, WithRoom};
 use crate::signal::numbers;
 use crate::sys::{self, SigAction, arch};
 use pct_format::State;
 
 /// Switches sampling on and off by `signal`, until the process ends.
 pub fn listen(signal: i32) {
-    let action = SigAction { handler: arch::aligned::<OnToggle> as *const () as usize, ..numbers::action() };
+    let action =
+        SigAction { handler: arch::aligned::<WithRoom<OnToggle>> as *const () as usize, ..numbers::action() };
     // SAFETY: `OnToggle` is made to run at any instant in any thread.
     let _ = unsafe { sys::sigaction(signal, Some(&action)) };
 }
 
 struct OnToggle;
 
-impl arch::Handler for OnToggle {
-    unsafe extern "C" fn handle(_: i32, _: *const u8, _: *const u8) {
+impl OnStackWithRoom for OnToggle {
+    unsafe fn handle(_: i32, _: *const u8, _: *const u8) {
         match session::current().filter(|s| s.on.load(Ordering::Relaxed)) {
             Some(session) => life::stop(session, State::Stopped),
             None => {

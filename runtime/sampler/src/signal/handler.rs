@@ -22,6 +22,7 @@ use crate::record::rings::Ring;
 use crate::record::time;
 use crate::signal::clock::{self, bounded, inherited, period, tick};
 use crate::signal::expiry::{goes_on_by_first, set_period};
+use crate::signal::lent::{OnStackWithRoom, WithRoom};
 use crate::signal::sample::{sample, sample_apart};
 use crate::signal::system_time::{Due, MetAt};
 use crate::signal::{bus, host, kernel, masks, system_time};
@@ -32,7 +33,7 @@ use pct_format::{Clock, LossCause};
 /// Address of the handler.
 #[must_use]
 pub fn entry() -> usize {
-    arch::aligned::<OnSignal> as *const () as usize
+    arch::aligned::<WithRoom<OnSignal>> as *const () as usize
 }
 
 /// The handler.
@@ -42,8 +43,9 @@ pub fn entry() -> usize {
 /// costs more than the work itself.
 struct OnSignal;
 
-impl arch::Handler for OnSignal {
-    unsafe extern "C" fn handle(signal: i32, info: *const u8, context: *const u8) {
+impl OnStackWithRoom for OnSignal {
+    #[inline(always)]
+    unsafe fn handle(signal: i32, info: *const u8, context: *const u8) {
         // SAFETY: the kernel's arguments, used before this returns.
         let (details, regs) = unsafe { (SigInfo::new(info), arch::regs(context)) };
         // SAFETY: the same.

@@ -8,6 +8,7 @@ pub mod front;
 pub mod handler;
 pub mod host;
 pub(crate) mod kernel;
+pub mod lent;
 pub mod masks;
 pub mod moves;
 pub mod numbers;

@@ -59,6 +59,7 @@ pub(crate) mod nr {
         RT_SIGTIMEDWAIT = 137;
         RT_SIGQUEUEINFO = 138;
         RT_TGSIGQUEUEINFO = 240;
+        SIGALTSTACK = 132;
         GETTID = 178;
         GETDENTS64 = 61;
         TIMER_CREATE = 107;

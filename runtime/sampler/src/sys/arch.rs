@@ -85,8 +85,11 @@ mod imp {
         pct_restorer as *const () as usize
     }
 
-    /// A handler that runs `H` on an aligned stack, whatever it was entered with: qemu's user mode gives 8 bytes too
-    /// few.
+    /// A handler that runs `H` on an aligned stack, whatever it was entered with (qemu's user mode gives 8 bytes too
+    /// few), and on one that `H` lends where the thread's alternate stack has less than [`super::Handler::ROOM`] left.
+    ///
+    /// A lent stack begins with the stack pointer of the code that was interrupted: so who looks at the thread from
+    /// outside finds the way back from one stack to the other.
     ///
     /// # Safety
     /// For the kernel to call.
@@ -99,13 +102,46 @@ mod imp {
             ".cfi_offset rbp, -16",
             "mov rbp, rsp",
             ".cfi_def_cfa_register rbp",
+            // ucontext_t: the alternate stack's lowest address, 0 = none, at 16.
+            "mov rax, rsp",
+            "sub rax, [rdx + 16]",
+            "cmp rax, {room}",
+            "jb 2f",
             "and rsp, -16",
             "call {handle}",
-            "leave",
+            "3: leave",
+            ".cfi_remember_state",
             ".cfi_def_cfa rsp, 8",
             "ret",
+            ".cfi_restore_state",
+            "2: and rsp, -16",
+            "push rdi",
+            "push rsi",
+            "push rdx",
+            "push rdx",
+            "call {lend}",
+            "pop rdx",
+            "pop rdx",
+            "pop rsi",
+            "pop rdi",
+            "test rax, rax",
+            "jz 3b",
+            "mov rsp, rax",
+            // The interrupted stack pointer: the 16th of the general registers, which begin at 40.
+            "push [rdx + 160]",
+            "push [rdx + 160]",
+            "call {handle_apart}",
+            "lea rdi, [rsp + 16]",
+            "mov rsp, rbp",
+            "and rsp, -16",
+            "call {give_back}",
+            "jmp 3b",
             ".cfi_endproc",
+            room = const H::ROOM,
             handle = sym H::handle,
+            lend = sym H::lend,
+            handle_apart = sym H::handle_apart,
+            give_back = sym H::give_back,
         )
     }
 
@@ -398,13 +434,45 @@ mod imp {
         )
     }
 
-    /// A handler that runs `H`: the machine itself keeps stacks aligned.
+    /// A handler that runs `H`, on a stack that `H` lends where the thread's alternate one has less than
+    /// [`super::Handler::ROOM`] left. (The machine itself keeps stacks aligned.)
     ///
     /// # Safety
     /// For the kernel to call.
     #[unsafe(naked)]
     pub unsafe extern "C" fn aligned<H: super::Handler>() {
-        core::arch::naked_asm!("b {handle}", handle = sym H::handle)
+        core::arch::naked_asm!(
+            // ucontext_t: the alternate stack's lowest address, 0 = none, at 16.
+            "ldr x9, [x2, #16]",
+            "mov x10, sp",
+            "sub x9, x10, x9",
+            "mov x10, #{room}",
+            "cmp x9, x10",
+            "b.lo 2f",
+            "b {handle}",
+            "2: stp x29, x30, [sp, #-64]!",
+            "mov x29, sp",
+            "stp x0, x1, [sp, #16]",
+            "stp x2, x19, [sp, #32]",
+            "bl {lend}",
+            "cbz x0, 3f",
+            "mov x19, x0",
+            "mov sp, x0",
+            "ldp x0, x1, [x29, #16]",
+            "ldr x2, [x29, #32]",
+            "bl {handle_apart}",
+            "mov sp, x29",
+            "mov x0, x19",
+            "bl {give_back}",
+            "3: ldr x19, [sp, #40]",
+            "ldp x29, x30, [sp], #64",
+            "ret",
+            room = const H::ROOM,
+            handle = sym H::handle,
+            lend = sym H::lend,
+            handle_apart = sym H::handle_apart,
+            give_back = sym H::give_back,
+        )
     }
 
     /// A handler that asks `A` for an address and jumps there with the kernel's arguments, or returns where it is 0.
@@ -496,11 +564,27 @@ fn stands_before<const N: usize>(pc: u64, instruction: [u8; N]) -> bool {
 
 /// What a signal handler does.
 pub trait Handler {
+    /// Bytes of stack that [`Self::handle`] must have.
+    const ROOM: usize;
+
     /// Gets what the kernel passes to a handler.
     ///
     /// # Safety
     /// `info` and `context` are what the kernel passed to the running handler of `signal`.
     unsafe extern "C" fn handle(signal: i32, info: *const u8, context: *const u8);
+
+    /// The same on a stack that was lent.
+    ///
+    /// # Safety
+    /// As [`Self::handle`].
+    unsafe extern "C" fn handle_apart(signal: i32, info: *const u8, context: *const u8);
+
+    /// The upper end, a multiple of 16, of a stack that is the caller's until it gives it back; 0 = there is none, and
+    /// the signal is not handled.
+    extern "C" fn lend() -> usize;
+
+    /// The stack with the upper end `top` is not needed any more.
+    extern "C" fn give_back(top: usize);
 }
 
 /// Decides, in a handler, where it goes on.

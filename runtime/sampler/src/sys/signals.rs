@@ -97,6 +97,42 @@ pub fn sigmask(how: Mask, set: SignalSet) -> SignalSet {
     old
 }
 
+/// A thread's alternate stack: `stack_t` of the kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlternateStack {
+    /// Lowest address.
+    pub at: usize,
+    /// SS_* flags.
+    pub flags: i32,
+    /// Size.
+    pub bytes: usize,
+}
+
+/// In [`AlternateStack::flags`]: there is none.
+pub const SS_DISABLE: i32 = 2;
+
+impl AlternateStack {
+    /// A thread that has none.
+    pub const NONE: Self = AlternateStack { at: 0, flags: SS_DISABLE, bytes: 0 };
+}
+
+/// Sets the thread's alternate stack; gives the one that it had.
+///
+/// # Errors
+/// The kernel's: the thread is on the one that it has.
+///
+/// # Safety
+/// Nobody else uses the new stack, and it stays mapped while the thread has it.
+pub unsafe fn set_alternate_stack(new: &AlternateStack) -> Result<AlternateStack> {
+    let mut old = AlternateStack::NONE;
+    // SAFETY: two stack_t; the stack itself is the caller's promise.
+    check(unsafe {
+        call(nr::SIGALTSTACK, [core::ptr::from_ref(new).addr(), (&raw mut old).addr(), 0, 0, 0, 0])
+    })?;
+    Ok(old)
+}
+
 /// A siginfo_t, as the kernel fills it.
 pub type RawInfo = [u64; 16];
 

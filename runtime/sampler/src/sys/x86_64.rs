@@ -62,6 +62,7 @@ pub(crate) mod nr {
         RT_SIGTIMEDWAIT = 128;
         RT_SIGQUEUEINFO = 129;
         RT_TGSIGQUEUEINFO = 297;
+        SIGALTSTACK = 131;
         ARCH_PRCTL = 158;
         GETTID = 186;
         GETDENTS64 = 217;
