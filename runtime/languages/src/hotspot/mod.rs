@@ -31,6 +31,12 @@ pub mod method;
 pub mod tables;
 pub mod walk;
 
+/// Whether an object with this path may be a Java virtual machine, by its name.
+#[must_use]
+pub fn may_be_jvm(path: &[u8]) -> bool {
+    path.ends_with(b"/libjvm.so")
+}
+
 pub use find::Jvm;
 pub use frame::{JavaFrame, JavaFrames};
 pub use layout::Refused;

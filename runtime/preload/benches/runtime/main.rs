@@ -1,10 +1,11 @@
 //! What the library costs, and how even it samples:
-//! `cargo bench -p pct-preload [-- handler|start|stacks|python|rate|empty|phase|switches]`.
+//! `cargo bench -p pct-preload [-- handler|start|libraries|stacks|python|rate|empty|phase|switches]`.
 //!
 //! - handler: self-sent signals in the very library that is shipped; ns over an empty handler in the same process,
 //!   for the recorder `log` (with and without stacks, and on a signal stack that is too small for the handler) and
 //!   `counts`; and microseconds for a new draw of the period, every few samples.
 //! - start: microseconds that the library adds to `true`, idle and active.
+//! - libraries: programs that load many libraries and end soon, see [`libraries`].
 //! - stacks: the same program at the bottom of 20 and 100 frames, at 1000 Hz: CPU with stacks over CPU with
 //!   flat samples, and the size of the file.
 //! - python: what Python's frames add to a sample, see [`python`].
@@ -17,6 +18,7 @@
 //! Rounds are interleaved and medians printed, since the machine does other things too. PCT_BENCH_ROUNDS scales.
 //! PCT_BENCH_LIBRARY names a libpct.so to measure; else this tree's is built.
 
+mod libraries;
 mod phase;
 mod python;
 mod switches;
@@ -50,6 +52,9 @@ fn main() {
     }
     if wants("start") {
         start(&library);
+    }
+    if wants("libraries") {
+        libraries::table(&library);
     }
     if wants("stacks") {
         stacks(&library);

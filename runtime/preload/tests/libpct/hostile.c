@@ -1,5 +1,6 @@
 // Programs that are hard to be a guest in: `hostile MODE`. Each ends with 0 if all that it did went as without a guest.
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -564,6 +565,24 @@ static int faults_by_itself(void) {
     return 0;
 }
 
+// Loads all objects of a folder; says how many bytes the process has read then.
+static int loads_objects(const char *folder) {
+    DIR *entries = opendir(folder);
+    if (!entries) return 1;
+    for (struct dirent *entry; (entry = readdir(entries));) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (strstr(path, ".so") && !dlopen(path, RTLD_NOW)) return 2;
+    }
+    closedir(entries);
+    spin(0.4);
+    long so_far = 0;
+    FILE *io = fopen("/proc/self/io", "r");
+    if (!io || fscanf(io, "rchar: %ld", &so_far) != 1) return 3;
+    printf("%ld\n", so_far);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "";
     size_t frame = getauxval(AT_MINSIGSTKSZ);
@@ -585,6 +604,7 @@ int main(int argc, char **argv) {
     if (!strcmp(mode, "traps")) return traps();
     if (!strcmp(mode, "spin")) return spin(0.4), 0;
     if (!strcmp(mode, "nothing")) return 0;
+    if (!strcmp(mode, "objects")) return loads_objects(argv[2]);
     if (!strcmp(mode, "switches")) return forks_among_switches();
     if (!strcmp(mode, "cancelled")) return is_cancelled();
     if (!strcmp(mode, "cut")) return is_cut(atol(argv[2]));

@@ -177,12 +177,7 @@ impl<M: Memory> Memory for ByPages<M> {
     }
 }
 
-/// Whether an object may be a Java virtual machine, by its name.
-pub(super) fn may_be_jvm(path: &[u8]) -> bool {
-    path.ends_with(b"/libjvm.so")
-}
-
-/// The housekeeper saw such an object.
+/// The housekeeper saw an object that may be a Java virtual machine, by its name.
 pub(super) fn remember(session: &Session, base: u64) {
     let java = &session.java;
     if java.base.load(Ordering::Relaxed) == 0 {

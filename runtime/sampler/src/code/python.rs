@@ -25,7 +25,7 @@ use pct_unwind::Extent;
 use crate::code::interpreter::FoundInterpreter;
 use crate::code::java;
 use crate::code::readable::Readable;
-use crate::code::regions::{List, keep_record};
+use crate::code::regions::{List, NewObject, keep_record};
 use crate::code::sample_codes::SampleCodes;
 use crate::code::scratch::Scratch;
 use crate::process::session::{Session, seed};
@@ -130,20 +130,21 @@ pub fn refresh(session: &Session, list: &mut List) {
     let looked = sys::with_descriptor(|| {
         let file = sys::open(sys::c(c"/proc/self/mem"), sys::O_RDONLY, 0)?;
         let mut next = Some(first);
-        while let Some(base) = next {
-            look_at_object(session, list, &ByPage::new(MemoryFile(&file)), base);
+        while let Some(object) = next {
+            look_at_object(session, list, &ByPage::new(MemoryFile(&file)), object);
             next = list.next_new_object();
         }
         Ok(())
     });
     if let Err(errno) = looked {
-        list.look_again_at(first);
+        list.look_again_at(first.base);
         session.refusals.note(&session.log, Wanted::Objects, errno);
     }
 }
 
-fn look_at_object<M: Memory>(session: &Session, list: &mut List, memory: &M, base: u64) {
-    if java::may_be_jvm(list.path_of(base).bytes()) {
+fn look_at_object<M: Memory>(session: &Session, list: &mut List, memory: &M, object: NewObject) {
+    let NewObject { base, may_be_jvm } = object;
+    if may_be_jvm {
         java::remember(session, base);
         return;
     }

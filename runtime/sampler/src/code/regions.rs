@@ -28,6 +28,7 @@ use pct_format::head::kind;
 use pct_format::layout::{SEGMENT_HEADER_BYTES, SEGMENT_HEADER_WORDS, Wanted, header as at, segment_kind};
 use pct_format::push::SegmentHead;
 use pct_format::record::{Encoder, RegionFacts, region_flag};
+use pct_languages::hotspot::may_be_jvm;
 
 /// Most regions known at a time.
 pub const MAX_REGIONS: usize = 8192;
@@ -52,6 +53,8 @@ pub struct Entry {
     pub id: u32,
     /// Its object was given out by [`List::next_new_object`].
     looked_at: bool,
+    /// Its object may be a Java virtual machine, by its name.
+    may_be_jvm: bool,
     /// Its counters.
     counters: Counters,
 }
@@ -84,6 +87,15 @@ impl Entry {
         (self.start, self.end, self.offset, self.device, self.inode)
             == (m.start, m.end, m.offset, m.device, m.inode)
     }
+}
+
+/// An object that was not given out before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewObject {
+    /// As [`Entry::base`].
+    pub base: u64,
+    /// It may be a Java virtual machine, by its name.
+    pub may_be_jvm: bool,
 }
 
 /// The list, old and new; one of them is current.
@@ -184,7 +196,7 @@ impl List {
 
     /// Where an object is mapped that was not given out before; of an object with several regions perhaps
     /// more than once.
-    pub fn next_new_object(&mut self) -> Option<u64> {
+    pub fn next_new_object(&mut self) -> Option<NewObject> {
         let count = self.count.get(self.which).copied()?;
         let entries = self.entries.get_mut(self.which)?.get_mut(..count)?;
         loop {
@@ -193,7 +205,7 @@ impl List {
             if !entry.looked_at {
                 entry.looked_at = true;
                 if entry.base != 0 && entry.inode != 0 {
-                    return Some(entry.base);
+                    return Some(NewObject { base: entry.base, may_be_jvm: entry.may_be_jvm });
                 }
             }
         }
@@ -206,7 +218,8 @@ impl List {
         known.iter_mut().filter(|entry| entry.base == base).for_each(|entry| entry.looked_at = false);
     }
 
-    /// The path of the object that is mapped at `base`, as the maps file has it; empty when it is gone.
+    /// The path of the object that is mapped at `base`, as the maps file has it; empty when it is gone. It reads the
+    /// maps up to there: not for each object of a process that has hundreds.
     pub fn path_of(&mut self, base: u64) -> Buf<1024> {
         let mut path = Buf::new();
         let _ = maps::each(&mut self.buffer, |m| {
@@ -463,6 +476,7 @@ impl Scan<'_> {
             base: if m.inode != 0 || path == b"[vdso]" { base } else { 0 },
             id,
             looked_at: false,
+            may_be_jvm: may_be_jvm(path),
             counters: Counters::default(),
         }
     }

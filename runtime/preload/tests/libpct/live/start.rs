@@ -9,7 +9,13 @@ use std::process::Command;
 use pct_kit::harm::unharmed;
 
 use crate::library;
+use crate::run::compiled;
 
+/// Objects of a program that has many.
+const OBJECTS: usize = 200;
+/// Most bytes that we read for each of them: pages of its tables, a look at the list of mappings for all of them.
+/// (Measured: 15,100. It was 42,500 while the list was read up to each object.)
+const READ_FOR_EACH: f64 = 24e3;
 /// A program that does nothing.
 const PROGRAM: &str = "/bin/true";
 /// Processes over which faults are averaged: how many a library takes depends on where it is mapped.
@@ -85,4 +91,33 @@ fn a_short_process_asks_the_kernel_for_little() {
     };
     let ours = with.saturating_sub(bare);
     assert!(ours > 10 && ours <= CALLS, "{bare} bare, {with} with the library");
+}
+
+#[test]
+fn of_each_of_many_objects_little_is_read() {
+    let Some(program) = compiled("hostile") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("one.c");
+    let object = folder.path().join("one.so");
+    std::fs::write(&source, "int one(void) { return 1; }").expect("a file");
+    let cc =
+        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&object).arg(&source).status().expect("cc");
+    assert!(cc.success(), "an object");
+    for i in 1..OBJECTS {
+        std::fs::copy(&object, folder.path().join(format!("{i}.so"))).expect("a copy");
+    }
+    let out = tempfile::tempdir().expect("a folder");
+    let read = |variables: &[(&str, String)]| -> f64 {
+        let mut command = Command::new(&program);
+        command.arg("objects").arg(folder.path()).envs(variables.iter().cloned());
+        let output = command.output().expect("it can be run");
+        unharmed(&output);
+        let said = String::from_utf8_lossy(&output.stdout);
+        said.trim().parse().unwrap_or_else(|_| panic!("a number: {said}"))
+    };
+    let [library, (name, _)] = variables(out.path());
+    let bare = read(&[]);
+    let with = read(&[library, (name, format!("hz=997,out={}/", out.path().display()))]);
+    let each = (with - bare) / OBJECTS as f64;
+    assert!(each > 500.0 && each < READ_FOR_EACH, "{bare} bytes bare, {with} with the library");
 }
