@@ -109,11 +109,11 @@ pub struct AlternateStack {
     pub bytes: usize,
 }
 
-/// In [`AlternateStack::flags`]: there is none.
+/// [`AlternateStack::flags`] of a thread without an alternate stack.
 pub const SS_DISABLE: i32 = 2;
 
 impl AlternateStack {
-    /// A thread that has none.
+    /// What a thread has that set none.
     pub const NONE: Self = AlternateStack { at: 0, flags: SS_DISABLE, bytes: 0 };
 }
 
