@@ -20,9 +20,6 @@ use crate::host::{self, Real, real};
 
 /// The kernel takes no smaller one.
 const SMALLEST: usize = 2048;
-/// Room for our handler beside the kernel's frames.
-const HANDLER_BYTES: usize = 8192;
-const _: () = assert!(SMALLEST + HANDLER_BYTES >= lent::ROOM, "a larger stack is large enough");
 const PAGE: usize = 4096;
 const PLACES: usize = 128;
 
@@ -56,7 +53,7 @@ static PLACES_ALL: [StackSlot; PLACES] = [const {
 /// The smallest stack that our handler can run on. It has room for two of the kernel's signal frames, because
 /// the handler's own store may fault ([`pct_sampler::signal::bus`]).
 fn enough() -> usize {
-    2 * (host::signal_frame_bytes() as usize).clamp(SMALLEST, 1 << 20) + HANDLER_BYTES
+    2 * (host::signal_frame_bytes() as usize).clamp(SMALLEST, 1 << 20) + lent::ROOM
 }
 
 /// The slot of the larger stack that begins at `at`.

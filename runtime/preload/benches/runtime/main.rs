@@ -198,7 +198,7 @@ fn warm_up() {
 fn small_stack() {
     // SAFETY: memory for nothing else, which stays.
     unsafe {
-        let size = libc::getauxval(libc::AT_MINSIGSTKSZ) as usize + 4096;
+        let size = 4096 + usize::try_from(libc::getauxval(libc::AT_MINSIGSTKSZ)).expect("a size");
         let memory = Vec::leak(vec![0_u8; size]).as_mut_ptr();
         let stack = libc::stack_t { ss_sp: memory.cast(), ss_flags: 0, ss_size: size };
         assert_eq!(libc::syscall(libc::SYS_sigaltstack, &raw const stack, 0), 0, "sigaltstack");

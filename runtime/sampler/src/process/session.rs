@@ -433,7 +433,8 @@ impl Session {
     }
 }
 
-/// Whether the program has a filter on system calls, which may kill for one of ours. Also where no session is.
+/// Whether the program has set a filter on system calls, which may end it for one of ours. For code that may run
+/// without a session; others ask [`Session::may_call`].
 pub(crate) fn is_filtered() -> bool {
     FILTERED.load(Ordering::Relaxed)
 }

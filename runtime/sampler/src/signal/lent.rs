@@ -173,10 +173,10 @@ mod tests {
         at.cast()
     }
 
-    fn set(signal: i32, handler: usize, flags: i32) {
+    fn set(signal: i32, handler: *const (), flags: i32) {
         // SAFETY: all zeros is a sigaction.
         let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
-        action.sa_sigaction = handler;
+        action.sa_sigaction = handler.addr();
         action.sa_flags = flags | libc::SA_ONSTACK;
         // SAFETY: this test's own signals.
         assert_eq!(unsafe { libc::sigaction(signal, &raw const action, core::ptr::null_mut()) }, 0);
@@ -185,7 +185,8 @@ mod tests {
     /// What the kernel needs for a signal's frame.
     fn least() -> usize {
         // SAFETY: a number.
-        (unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize).max(libc::MINSIGSTKSZ)
+        let asked = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) };
+        usize::try_from(asked).expect("a size").max(libc::MINSIGSTKSZ)
     }
 
     /// With `beside` bytes beside the kernel's frame: where the handler ran, and where its alternate stack is.
@@ -222,16 +223,16 @@ mod tests {
     #[test]
     fn work_on_another_stack_leaves_the_frame_of_its_handler_whole() {
         OWN.store(map(None, 64 << 10), Ordering::Relaxed);
-        set(libc::SIGUSR2, on_own_stack as *const () as usize, libc::SA_SIGINFO);
-        set(libc::SIGBUS, mend as *const () as usize, 0);
+        set(libc::SIGUSR2, on_own_stack as *const (), libc::SA_SIGINFO);
+        set(libc::SIGBUS, mend as *const (), 0);
         let (at, own) = handled(4096);
         assert!(!own.contains(&at), "on another stack");
     }
 
     #[test]
     fn a_handler_without_room_runs_on_a_lent_stack_and_a_fault_in_it_leaves_its_frame_whole() {
-        set(libc::SIGUSR2, arch::aligned::<WithRoom<Probe>> as *const () as usize, libc::SA_SIGINFO);
-        set(libc::SIGBUS, mend as *const () as usize, 0);
+        set(libc::SIGUSR2, arch::aligned::<WithRoom<Probe>> as *const (), libc::SA_SIGINFO);
+        set(libc::SIGBUS, mend as *const (), 0);
         // What lends takes more stack where it is not optimized.
         let smallest = if cfg!(debug_assertions) { 2000 } else { 0 };
         for beside in [smallest, 2400, 4800] {
