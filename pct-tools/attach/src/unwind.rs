@@ -9,7 +9,7 @@ use crate::objects::{self, Objects};
 use crate::ptrace::sys::Regs;
 use crate::tasks;
 use pct_format::record::CutCause;
-use pct_unwind::set::{Entry, Set};
+use pct_unwind::set::{Data, Entry, Set};
 use pct_unwind::{Budget, Cache, Gregs, Placed, stack, walk};
 use procfs::process::{MMPermissions, MemoryMap};
 use self_cell::self_cell;
@@ -60,8 +60,8 @@ impl Known {
 }
 
 fn entry((start, end, data, unsure): &Region) -> Entry<'_> {
-    let table = data.as_deref().map(objects::Placed::table);
-    Entry { start: *start, end: *end, table, unsure: *unsure }
+    let data = data.as_deref().map(|data| Data::Whole(data.table()));
+    Entry { start: *start, end: *end, data, unsure: *unsure }
 }
 
 /// Walks stacks of one target.
@@ -91,7 +91,7 @@ impl StackWalker {
     /// Whether the code at `pc` has no unwind data, though its object has some for other code.
     pub fn is_without_data(&self, pc: u64) -> bool {
         let set = Set { entries: self.known.borrow_dependent(), generation: self.generation };
-        set.gap(pc).is_some()
+        set.gap(pc, || false).is_ok()
     }
 
     /// Stores the executable regions of `maps` as those of the target, process `pid`.

@@ -8,7 +8,7 @@
 //! Signal safety: it needs only the caller's stack (well under 1 KiB, as signal stacks are small) and has no panic
 //! path.
 
-use super::reader::{Cursor, Section, pe};
+use super::reader::{Cursor, Lack, Section, Source, pe};
 
 /// DWARF numbers of the x86-64 registers that matter here.
 pub mod reg {
@@ -29,7 +29,7 @@ pub enum Cfa {
     None,
     /// Register plus bytes.
     Reg(u8, i32),
-    /// The value of the expression whose length field is at this byte of `.eh_frame`.
+    /// The value of this expression ([`Fde::expression`]).
     Expr(u32),
 }
 
@@ -46,9 +46,9 @@ pub enum RegisterLocation {
     Value(i32),
     /// In another register.
     Reg(u8),
-    /// In memory at the address that the expression gives (byte of `.eh_frame` with its length).
+    /// In memory at the address that this expression gives ([`Fde::expression`]).
     AtExpr(u32),
-    /// The value is that of the expression.
+    /// The value is that of this expression.
     ValueExpr(u32),
 }
 
@@ -101,9 +101,41 @@ impl Row {
     }
 }
 
+/// An entry of an `.eh_frame`: its bytes from the length field to its end, and where in them its id field is.
+struct Entry<'a> {
+    bytes: Section<'a>,
+    id: usize,
+}
+
+impl<'a> Entry<'a> {
+    fn read(source: &mut impl Source<'a>, at: usize) -> Result<Self, Lack> {
+        let mut id = 4;
+        let mut some = source.bytes(at, id)?;
+        let mut len = u64::from(some.cursor(0).u32().ok_or(Lack::Nothing)?);
+        if len == 0xffff_ffff {
+            id = 12;
+            some = source.bytes(at, id)?;
+            len = some.cursor(4).u64().ok_or(Lack::Nothing)?;
+        }
+        let len = usize::try_from(len).ok().filter(|&len| len != 0).and_then(|len| len.checked_add(id));
+        let len = len.ok_or(Lack::Nothing)?;
+        if some.bytes.len() < len {
+            some = source.bytes(at, len)?;
+        }
+        Ok(Entry { bytes: some.until(len), id })
+    }
+}
+
+/// The instructions at the end of an entry.
+#[derive(Clone, Copy, Debug)]
+struct Program<'a> {
+    entry: Section<'a>,
+    at: usize,
+}
+
 /// An FDE with the contents of its CIE.
 #[derive(Clone, Copy, Debug)]
-pub struct Fde {
+pub struct Fde<'a> {
     /// First address of the instructions it covers.
     pub begin: u64,
     /// Length in bytes.
@@ -113,21 +145,9 @@ pub struct Fde {
     code_align: u64,
     data_align: i64,
     encoding: u8,
-    shared: (usize, usize),
-    own: (usize, usize),
+    shared: Program<'a>,
+    own: Program<'a>,
     usual: bool,
-}
-
-/// Body of a CIE or FDE: offset of its id field, offset past its end.
-pub(super) fn entry(eh: &Section<'_>, at: usize) -> Option<(usize, usize)> {
-    let mut c = eh.cursor(at);
-    let mut len = u64::from(c.u32()?);
-    if len == 0xffff_ffff {
-        len = c.u64()?;
-    }
-    let start = c.pos();
-    let end = start.checked_add(usize::try_from(len).ok()?)?;
-    (len != 0 && end <= eh.bytes.len()).then_some((start, end))
 }
 
 /// The CIE that compilers write for nearly every function, from its version to its end: version 1, "zR", code 1, data
@@ -142,40 +162,45 @@ struct Cie {
     encoding: u8,
     signal: bool,
     augmented: bool,
-    program: (usize, usize),
+    /// Where in the entry the program begins.
+    program: usize,
     usual: bool,
 }
 
-fn cie(eh: &Section<'_>, at: usize) -> Option<Cie> {
+fn cie(entry: &Entry<'_>) -> Option<Cie> {
     // Length 20, id 0, and the sixteen bytes.
-    if let Some(bytes) = eh.bytes.get(at..).and_then(|b| b.first_chunk::<24>())
+    if let Some(bytes) = entry.bytes.bytes.first_chunk::<24>()
         && bytes.starts_with(&[20, 0, 0, 0, 0, 0, 0, 0])
         && bytes.ends_with(&USUAL)
     {
-        let program = (at + 17, at + 24);
         return Some(Cie {
             code_align: 1,
             data_align: -8,
             encoding: 0x1b,
             signal: false,
             augmented: true,
-            program,
+            program: 17,
             usual: true,
         });
     }
-    cie_by_bytes(eh, at)
+    cie_by_bytes(entry)
 }
 
 /// Where the entry after the CIE at byte `at` starts. `None`: there is no well-formed CIE.
 pub(super) fn behind_cie(eh: &Section<'_>, at: usize) -> Option<usize> {
-    cie(eh, at)?;
-    Some(entry(eh, at)?.1)
+    let entry = Entry::read(&mut { *eh }, at).ok()?;
+    cie(&entry)?;
+    at.checked_add(entry.bytes.bytes.len())
 }
 
-fn cie_by_bytes(eh: &Section<'_>, at: usize) -> Option<Cie> {
-    let (start, end) = entry(eh, at)?;
-    let bounded = eh.until(end);
-    let mut c = bounded.cursor(start);
+/// Where the entry after the one at byte `at` starts. `None`: there is no entry at `at`.
+pub(super) fn behind_entry(eh: &Section<'_>, at: usize) -> Option<usize> {
+    let entry = Entry::read(&mut { *eh }, at).ok()?;
+    at.checked_add(entry.bytes.bytes.len())
+}
+
+fn cie_by_bytes(entry: &Entry<'_>) -> Option<Cie> {
+    let mut c = entry.bytes.cursor(entry.id);
     if c.u32()? != 0 {
         return None;
     }
@@ -196,7 +221,7 @@ fn cie_by_bytes(eh: &Section<'_>, at: usize) -> Option<Cie> {
         encoding: pe::ABSPTR,
         signal: false,
         augmented: false,
-        program: (0, 0),
+        program: 0,
         usual: false,
     };
     let mut letters = augmentation.iter();
@@ -225,21 +250,35 @@ fn cie_by_bytes(eh: &Section<'_>, at: usize) -> Option<Cie> {
         }
         Some(_) => return None,
     }
-    out.program = (c.pos(), end);
+    out.program = c.pos();
     Some(out)
 }
 
-impl Fde {
+impl<'a> Fde<'a> {
     /// Reads the FDE at byte `at`. `None`: there is no FDE, or it is malformed.
-    pub fn parse(eh: &Section<'_>, at: usize) -> Option<Fde> {
-        let (start, end) = entry(eh, at)?;
-        let bounded = eh.until(end);
-        let mut c = bounded.cursor(start);
-        let back = c.u32()? as usize;
+    pub fn parse(eh: &Section<'a>, at: usize) -> Option<Fde<'a>> {
+        Fde::read(&mut { *eh }, at).ok()
+    }
+
+    /// Reads the FDE at byte `at` of `source`, and its CIE.
+    ///
+    /// # Errors
+    /// There is no FDE, it is malformed, or the bytes are not to be had.
+    pub fn read(source: &mut impl Source<'a>, at: usize) -> Result<Fde<'a>, Lack> {
+        let own = Entry::read(source, at)?;
+        let back = own.bytes.cursor(own.id).u32().ok_or(Lack::Nothing)? as usize;
         if back == 0 {
-            return None;
+            return Err(Lack::Nothing);
         }
-        let cie = cie(eh, start.checked_sub(back)?)?;
+        let shared = at.checked_add(own.id).and_then(|id| id.checked_sub(back)).ok_or(Lack::Nothing)?;
+        let shared = Entry::read(source, shared)?;
+        Fde::of_entries(&own, &shared).ok_or(Lack::Nothing)
+    }
+
+    fn of_entries(own: &Entry<'a>, shared: &Entry<'a>) -> Option<Fde<'a>> {
+        let cie = cie(shared)?;
+        let mut c = own.bytes.cursor(own.id);
+        c.u32()?;
         let begin = c.pointer(cie.encoding, 0)?;
         let len = c.pointer(cie.encoding & 0x0f, 0)?;
         if cie.augmented {
@@ -253,8 +292,8 @@ impl Fde {
             code_align: cie.code_align,
             data_align: cie.data_align,
             encoding: cie.encoding,
-            shared: cie.program,
-            own: (c.pos(), end),
+            shared: Program { entry: shared.bytes, at: cie.program },
+            own: Program { entry: own.bytes, at: c.pos() },
             usual: cie.usual,
         })
     }
@@ -266,20 +305,29 @@ impl Fde {
 
     /// The row that is valid just before the instruction at `pc` runs.
     #[inline(never)]
-    pub fn row(&self, eh: &Section<'_>, pc: u64) -> Option<Row> {
+    pub fn row(&self, pc: u64) -> Option<Row> {
         let mut machine = Machine::new(self);
-        machine.run_both(eh, pc, &mut |_, _| {})?;
+        machine.run_both(pc, &mut |_, _| {})?;
         Some(machine.row)
     }
 
     /// Calls `each` with the first address of each row and the row, in order. `None`: the program is malformed.
-    pub fn each_row(&self, eh: &Section<'_>, mut each: impl FnMut(u64, &Row)) -> Option<()> {
+    pub fn each_row(&self, mut each: impl FnMut(u64, &Row)) -> Option<()> {
         let mut machine = Machine::new(self);
-        machine.run_both(eh, u64::MAX, &mut each)?;
+        machine.run_both(u64::MAX, &mut each)?;
         each(machine.pc, &machine.row);
         Some(())
     }
+
+    /// The bytes that hold an expression of one of its rows, and the position of its length field in them.
+    pub(super) fn expression(&self, number: u32) -> (&Section<'a>, u32) {
+        let entry = if number & IN_CIE == 0 { &self.own.entry } else { &self.shared.entry };
+        (entry, number & !IN_CIE)
+    }
 }
+
+/// Set in the number of an expression that the CIE has. The rest is its position in the entry.
+const IN_CIE: u32 = 1 << 27;
 
 /// Deepest nesting of `remember_state` that is supported. Compilers use one level.
 const SAVED: usize = 4;
@@ -291,35 +339,38 @@ struct Machine<'f> {
     depth: usize,
     pc: u64,
     last: u64,
-    fde: &'f Fde,
+    /// [`IN_CIE`] or 0.
+    holder: u32,
+    fde: &'f Fde<'f>,
 }
 
 impl<'f> Machine<'f> {
-    fn new(fde: &'f Fde) -> Self {
+    fn new(fde: &'f Fde<'f>) -> Self {
         let (row, saved) = (Row::EMPTY, [Row::EMPTY; SAVED]);
-        Machine { row, initial: row, saved, depth: 0, pc: fde.begin, last: u64::MAX, fde }
+        Machine { row, initial: row, saved, depth: 0, pc: fde.begin, last: u64::MAX, holder: IN_CIE, fde }
     }
 
     /// Runs both programs until the row that is valid at `last` is complete.
     #[inline(always)]
-    fn run_both(&mut self, eh: &Section<'_>, last: u64, each: &mut impl FnMut(u64, &Row)) -> Option<()> {
+    fn run_both(&mut self, last: u64, each: &mut impl FnMut(u64, &Row)) -> Option<()> {
         let fde = self.fde;
         if fde.usual {
             self.row.cfa = Cfa::Reg(reg::RSP, 8);
             self.set(u64::from(reg::RA), RegisterLocation::At(-8))?;
         } else {
-            self.run(&eh.until(fde.shared.1), fde.shared.0, &mut |_, _| {})?;
+            self.run(fde.shared, &mut |_, _| {})?;
         }
         self.initial = self.row;
         self.pc = fde.begin;
         self.last = last;
-        self.run(&eh.until(fde.own.1), fde.own.0, each)
+        self.holder = 0;
+        self.run(fde.own, each)
     }
 
-    /// Runs the program in `part` from byte `at` to its end or past `last`.
+    /// Runs a program to its end or past `last`.
     #[inline(always)]
-    fn run(&mut self, part: &Section<'_>, at: usize, each: &mut impl FnMut(u64, &Row)) -> Option<()> {
-        let mut c = part.cursor(at);
+    fn run(&mut self, program: Program<'_>, each: &mut impl FnMut(u64, &Row)) -> Option<()> {
+        let mut c = program.entry.cursor(program.at);
         while !c.at_end() {
             let op = c.u8()?;
             let low = op & 0x3f;
@@ -400,10 +451,10 @@ impl<'f> Machine<'f> {
                 let Cfa::Reg(r, _) = self.row.cfa else { return None };
                 self.row.cfa = Cfa::Reg(r, i32::try_from(c.uleb()?).ok()?);
             }
-            0x0f => self.row.cfa = Cfa::Expr(block(c)?),
+            0x0f => self.row.cfa = Cfa::Expr(self.block(c)?),
             0x10 => {
                 let r = c.uleb()?;
-                let at = block(c)?;
+                let at = self.block(c)?;
                 self.set(r, RegisterLocation::AtExpr(at))?;
             }
             0x11 => {
@@ -433,7 +484,7 @@ impl<'f> Machine<'f> {
             }
             0x16 => {
                 let r = c.uleb()?;
-                let at = block(c)?;
+                let at = self.block(c)?;
                 self.set(r, RegisterLocation::ValueExpr(at))?;
             }
             // GNU: the size of pushed arguments, which does not matter here; an offset with negated sign.
@@ -448,6 +499,14 @@ impl<'f> Machine<'f> {
             _ => return None,
         }
         Some(())
+    }
+
+    /// Skips an expression and returns its number.
+    fn block(&self, c: &mut Cursor<'_>) -> Option<u32> {
+        let at = u32::try_from(c.pos()).ok().filter(|at| *at < IN_CIE)?;
+        let len = usize::try_from(c.uleb()?).ok()?;
+        c.skip(len)?;
+        Some(at | self.holder)
     }
 
     fn factored(&self, n: i64) -> Option<i32> {
@@ -470,14 +529,6 @@ impl<'f> Machine<'f> {
     }
 }
 
-/// Skips an expression and returns the position of its length field.
-fn block(c: &mut Cursor<'_>) -> Option<u32> {
-    let at = u32::try_from(c.pos()).ok()?;
-    let len = usize::try_from(c.uleb()?).ok()?;
-    c.skip(len)?;
-    Some(at)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -487,14 +538,15 @@ mod tests {
     fn the_usual_cie_means_what_its_bytes_say() {
         let (bytes, at) = crate::testing::eh_frame(&[(0x1000, 64)], 0x8000);
         let eh = Section { bytes: &bytes, addr: 0x8000 };
-        let (quick, slow) = (cie(&eh, 0).expect("a CIE"), cie_by_bytes(&eh, 0).expect("a CIE"));
+        let entry = Entry::read(&mut { eh }, 0).expect("an entry");
+        let (quick, slow) = (cie(&entry).expect("a CIE"), cie_by_bytes(&entry).expect("a CIE"));
         assert!(quick.usual);
         assert_eq!(Cie { usual: false, ..quick }, slow);
         let fde = Fde::parse(&eh, at[0]).expect("an FDE");
         let by_bytes = Fde { usual: false, ..fde };
         for pc in [0x1000, 0x1001, 0x103f] {
-            assert_eq!(fde.row(&eh, pc), by_bytes.row(&eh, pc));
-            assert!(fde.row(&eh, pc).is_some_and(|r| r.place(reg::RA) == RegisterLocation::At(-8)));
+            assert_eq!(fde.row(pc), by_bytes.row(pc));
+            assert!(fde.row(pc).is_some_and(|r| r.place(reg::RA) == RegisterLocation::At(-8)));
         }
     }
 
@@ -504,7 +556,7 @@ mod tests {
         let eh = Section { bytes: &bytes, addr: 0x8000 };
         let fde = Fde::parse(&eh, at[0]).expect("an FDE");
         let mut rows = Vec::new();
-        fde.each_row(&eh, |from, row| rows.push((from, row.cfa, row.place(reg::RBP)))).expect("well formed");
+        fde.each_row(|from, row| rows.push((from, row.cfa, row.place(reg::RBP)))).expect("well formed");
         assert_eq!(
             rows,
             [
@@ -528,7 +580,7 @@ mod tests {
             let fde = Fde::parse(&eh, at[0]).expect("an FDE");
             let mut last = None;
             let mut from = 0;
-            let whole = fde.each_row(&eh, |start, row| {
+            let whole = fde.each_row(|start, row| {
                 assert!(start >= from);
                 from = start;
                 if start <= 0x1000 + ask {
@@ -536,9 +588,9 @@ mod tests {
                 }
             });
             if whole.is_some() {
-                prop_assert_eq!(fde.row(&eh, 0x1000 + ask), last);
+                prop_assert_eq!(fde.row(0x1000 + ask), last);
             } else {
-                let _ = fde.row(&eh, 0x1000 + ask);
+                let _ = fde.row(0x1000 + ask);
             }
         }
     }

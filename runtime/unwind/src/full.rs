@@ -6,7 +6,6 @@
 
 use super::cfi::{Cfa, Fde, RegisterLocation, Row, reg};
 use super::expr;
-use super::reader::Section;
 use super::rule::ucontext;
 use super::stack::Memory;
 use super::table::Table;
@@ -95,7 +94,7 @@ impl Regs {
     /// Something is missing or malformed.
     pub fn step(&self, table: &Table<'_>, pc: u64, memory: &mut impl Memory) -> Result<StepOut, Failed> {
         let fde = table.find(pc).ok_or(Failed::NoData)?;
-        let Some(caller) = self.caller(table.eh_frame(), &fde, pc, memory)? else {
+        let Some(caller) = self.caller(&fde, pc, memory)? else {
             return Ok(StepOut::Outermost);
         };
         if caller.get(reg::RA) == Some(0) {
@@ -109,25 +108,19 @@ impl Regs {
     }
 
     /// The registers of the caller. `Ok(None)`: this is the outermost frame.
-    pub fn caller(
-        &self,
-        eh: &Section<'_>,
-        fde: &Fde,
-        pc: u64,
-        memory: &mut impl Memory,
-    ) -> Result<Option<Regs>, Failed> {
-        let row = fde.row(eh, pc).ok_or(Failed::Data)?;
+    pub fn caller(&self, fde: &Fde<'_>, pc: u64, memory: &mut impl Memory) -> Result<Option<Regs>, Failed> {
+        let row = fde.row(pc).ok_or(Failed::Data)?;
         if row.place(reg::RA) == RegisterLocation::Undefined {
             return Ok(None);
         }
         let cfa = match row.cfa {
             Cfa::None => return Err(Failed::Data),
             Cfa::Reg(r, o) => self.get(r).ok_or(Failed::Lost)?.wrapping_add(o as i64 as u64),
-            Cfa::Expr(at) => self.compute(eh, at, None, pc, memory).ok_or(Failed::Memory)?,
+            Cfa::Expr(number) => self.compute(fde, number, None, pc, memory).ok_or(Failed::Memory)?,
         };
         let mut out = Regs::default();
         for n in 0..reg::COLUMNS as u8 {
-            if let Some(v) = self.restored(eh, &row, n, cfa, pc, memory) {
+            if let Some(v) = self.restored(fde, &row, n, cfa, pc, memory) {
                 out.set(n, v);
             }
         }
@@ -139,7 +132,7 @@ impl Regs {
 
     fn restored(
         &self,
-        eh: &Section<'_>,
+        fde: &Fde<'_>,
         row: &Row,
         n: u8,
         cfa: u64,
@@ -154,24 +147,25 @@ impl Regs {
             RegisterLocation::At(k) => load(memory, cfa.wrapping_add(k as i64 as u64)),
             RegisterLocation::Value(k) => Some(cfa.wrapping_add(k as i64 as u64)),
             RegisterLocation::Reg(r) => self.get(r),
-            RegisterLocation::AtExpr(at) => {
-                let addr = self.compute(eh, at, Some(cfa), pc, memory)?;
+            RegisterLocation::AtExpr(number) => {
+                let addr = self.compute(fde, number, Some(cfa), pc, memory)?;
                 load(memory, addr)
             }
-            RegisterLocation::ValueExpr(at) => self.compute(eh, at, Some(cfa), pc, memory),
+            RegisterLocation::ValueExpr(number) => self.compute(fde, number, Some(cfa), pc, memory),
         }
     }
 
     fn compute(
         &self,
-        eh: &Section<'_>,
-        at: u32,
+        fde: &Fde<'_>,
+        number: u32,
         first: Option<u64>,
         pc: u64,
         memory: &mut impl Memory,
     ) -> Option<u64> {
         let mut register = |n: u8| if n == reg::RA { Some(pc) } else { self.get(n) };
-        expr::evaluate(eh, at, first, &mut register, &mut |addr| load(memory, addr))
+        let (bytes, at) = fde.expression(number);
+        expr::evaluate(bytes, at, first, &mut register, &mut |addr| load(memory, addr))
     }
 }
 
@@ -209,6 +203,7 @@ pub enum Failed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reader::Section;
     use crate::table::{FdeRef, buckets_for};
     use crate::testing::eh_frame;
 

@@ -398,13 +398,13 @@ mod tests {
         let section = Section { bytes: &frame, addr: 0x50_0000 };
         let fde = Fde::parse(&section, places[0].1).expect("well formed");
         assert_eq!((fde.begin, fde.len), (0x40_1000, 24));
-        let rule = |pc| crate::rule::Rule::compile(&section, &fde, pc);
+        let rule = |pc| crate::rule::Rule::compile(&fde, pc);
         assert_eq!((rule(0x40_1000).offset(), rule(0x40_1000).bp()), (8, 0));
         assert_eq!((rule(0x40_1004).offset(), rule(0x40_1004).bp()), (32, 0));
         assert_eq!((rule(0x40_100c).offset(), rule(0x40_100c).bp()), (32, -16));
         assert_eq!((rule(0x40_1014).offset(), rule(0x40_1014).bp()), (8, 0));
         let last = Fde::parse(&section, places[1].1).expect("well formed");
-        assert_eq!(crate::rule::Rule::compile(&section, &last, 0x40_1021).kind(), crate::rule::RuleKind::End);
+        assert_eq!(crate::rule::Rule::compile(&last, 0x40_1021).kind(), crate::rule::RuleKind::End);
     }
 
     #[test]

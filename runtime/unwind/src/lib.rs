@@ -1,20 +1,21 @@
 //! Stack walking inside the signal handler.
 //!
-//! Compiled code says in `.eh_frame` how to get from any of its instructions to the caller. The housekeeper *copies*
-//! the linker's list of functions and that data once per object ([`object`]), so that neither a dlclose nor a truncated
-//! file can remove them. The handler then needs one look-up per frame ([`mod@walk`]), nearly always in a cache of
-//! packed rules ([`cache`], [`rule`]). Assembly for which an object has no unwind data is followed up to its return
-//! ([`emulate`]). Other code without them (JIT) is walked by frame pointers, frame by frame in the same stack.
+//! Compiled code says in `.eh_frame` how to get from any of its instructions to the caller. The linker's list of
+//! functions and that data are *copied*, each page when a walk first reads it ([`object`]), so that neither a dlclose
+//! nor a truncated file can remove what a walk reads. The handler then needs one look-up per frame ([`mod@walk`]),
+//! nearly always in a cache of packed rules ([`cache`], [`rule`]). Assembly for which an object has no unwind data is
+//! followed up to its return ([`emulate`]). Other code without them (JIT) is walked by frame pointers, frame by frame
+//! in the same stack.
 //!
 //! In reading order: [`reader`] untrusted bytes; [`cfi`] and [`expr`] what the data means; [`rule`] one step in one
-//! word; [`table`] address to function; [`set`] the modules of a process; [`cache`]; [`full`] a step with all
-//! registers; [`instructions`] and [`emulate`] assembly without unwind data; [`go`] Go programs, which have another
-//! table; [`stack`] the only reads of foreign memory; [`mod@walk`] the loop; `locate` and [`object`] finding the data
-//! and copying it; [`registry`] publishing and retiring.
+//! word; [`table`] and [`paged_table`] address to function; [`set`] the modules of a process; [`cache`]; [`full`] a
+//! step with all registers; [`instructions`] and [`emulate`] assembly without unwind data; [`go`] Go programs, which
+//! have another table; [`stack`] the only reads of foreign memory; [`mod@walk`] the loop; `locate` and [`object`]
+//! finding the data and copying it; [`registry`] publishing and retiring.
 //!
 //! Invariants: the handler's side allocates nothing, takes no lock, calls no libc and has no panic path; each load is
-//! checked; a walk ends within its budget whatever the bytes. All `unsafe` code is in [`stack`], [`os`], [`object`],
-//! [`registry`].
+//! checked; a walk ends within its budget whatever the bytes. All `unsafe` code is in [`stack`], [`os`], `pages`,
+//! [`object`], [`registry`].
 #![cfg_attr(not(test), no_std)]
 
 pub mod cache;
@@ -27,6 +28,8 @@ pub mod instructions;
 pub mod locate;
 pub mod object;
 pub mod os;
+pub mod paged_table;
+mod pages;
 pub mod reader;
 pub mod registry;
 pub mod rule;

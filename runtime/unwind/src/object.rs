@@ -1,47 +1,111 @@
-//! A copy of one mapped object's unwind data.
+//! One mapped object's unwind data in pct's own memory.
 //!
 //! The kernel copies it from the host's mapping of the object (and refuses where a plain load would fault). So a file
 //! that was deleted, replaced or never existed (vdso, memfd) is handled like any other, and a dlclose meanwhile only
-//! makes the copy fail. Afterwards nothing refers to the host's memory. One mapping holds everything (the kernel merges
-//! adjacent mappings, and a fork copies mappings one by one):
+//! makes the copy fail. Nothing refers to the host's memory. If the object has a list of its functions, which nearly
+//! all have, a page is copied when a walk first reads it ([`pages`](super::pages)); else the list is made, and
+//! everything is copied at once. One mapping holds everything (the kernel merges adjacent mappings, and a fork copies
+//! mappings one by one):
 //!
 //! ```text
-//!  Object (head) | index | buckets | .eh_frame        address space for the whole segment, pages only for used parts
+//!  Object (head) | states of pages | pages of .eh_frame_hdr and .eh_frame     address space for the whole segment,
+//!  Object (head) | index | buckets | .eh_frame                                pages only for used parts
 //! ```
 //!
-//! Invariant: an [`Object`] is written by the registry's one writer before it is published and never after.
+//! Invariant: an [`Object`] is written by the registry's one writer before it is published and never after, but for
+//! pages and their states.
 
 #![expect(unsafe_code, reason = "lays out its own mapping")]
 
 use core::ptr::NonNull;
 use core::slice;
+use core::sync::atomic::AtomicU8;
 
 use super::os;
+use super::paged_table::PagedTable;
+use super::pages::{PAGE, Pages};
 use super::reader::Section;
+use super::set::Data;
 use super::table::{self, FdeRef, Table};
 
 pub use super::locate::{Located, locate};
 
 /// Most unwind data that is copied. No known object has a quarter of it.
 const MOST: u64 = 256 << 20;
-const PAGE: usize = 4096;
 /// Bytes of the head, rounded up so that the arrays after it begin on the same page.
 const HEAD: usize = size_of::<Object>().next_multiple_of(8);
 
-/// One object's unwind data in pct's own memory.
+/// One object's unwind data.
 pub struct Object {
-    /// The table over the copy.
-    pub table: Table<'static>,
+    kept: Kept,
     /// Number of sets that refer to it. Only the writer uses it.
     pub(super) users: usize,
     len: usize,
 }
 
+enum Kept {
+    Whole(Table<'static>),
+    Paged(PagedTable),
+}
+
 impl Object {
-    /// Copies the unwind data of the object whose ELF header is at `base`. `None`: it has none, or it cannot be
-    /// read.
+    /// Finds the unwind data of the object whose ELF header is at `base`, and copies them if they have no list of
+    /// functions. `None`: it has none, or they cannot be read.
     pub(super) fn load(base: u64) -> Option<NonNull<Object>> {
         let found = locate(&os::OwnMemory, base)?;
+        Self::paged(&found).or_else(|| Self::whole(&found))
+    }
+
+    /// The unwind data.
+    pub(super) fn data(&self) -> Data<'_> {
+        match &self.kept {
+            Kept::Whole(table) => Data::Whole(table),
+            Kept::Paged(table) => Data::Paged(table),
+        }
+    }
+
+    /// The pages of it, if it is copied page by page.
+    pub(super) fn pages(&self) -> Option<&Pages> {
+        match &self.kept {
+            Kept::Whole(_) => None,
+            Kept::Paged(table) => Some(&table.pages),
+        }
+    }
+
+    /// Makes room for it. `None`: there is no list, or it is in another segment, which no known linker does.
+    fn paged(found: &Located) -> Option<NonNull<Object>> {
+        let (list, count) = found.list.filter(|_| found.hdr_end == found.eh_end)?;
+        let from = found.hdr.min(found.eh) & !(PAGE as u64 - 1);
+        let bytes = found.eh_end.checked_sub(from).filter(|&len| len <= MOST)? as usize;
+        let count_of_pages = bytes.div_ceil(PAGE);
+        let front = HEAD.checked_add(count_of_pages)?.checked_next_multiple_of(PAGE)?;
+        let len = front.checked_add(count_of_pages.checked_mul(PAGE)?)?;
+        let at = os::map(len)?;
+        // SAFETY: the mapping is fresh, zeroed (valid states) and long enough for the head, a state for each page, and
+        // the pages from `front` on; it lives until `Object::free`, whose caller vouches that no reference is left.
+        let pages = unsafe {
+            let states = slice::from_raw_parts(at.add(HEAD).cast::<AtomicU8>(), count_of_pages);
+            Pages::new(from, at.add(front), states)
+        };
+        let list = found.hdr.checked_add(list as u64);
+        let table = list.map(|list| PagedTable {
+            pages,
+            lo: found.lowest,
+            hdr: found.hdr,
+            list,
+            count,
+            eh: found.eh,
+        });
+        let Some(table) = table else {
+            os::unmap(at, len);
+            return None;
+        };
+        // SAFETY: the mapping begins with room for the head.
+        Some(unsafe { write_head(at, Kept::Paged(table), len) })
+    }
+
+    /// Copies all of it.
+    fn whole(found: &Located) -> Option<NonNull<Object>> {
         let most = found.eh_end.checked_sub(found.eh).filter(|&len| len <= MOST)? as usize;
         // Without a list each FDE may have an entry, and the shortest FDE has 16 bytes.
         let entries = match found.list {
@@ -49,7 +113,7 @@ impl Object {
             None => most / 16,
         };
         let mut parts = Parts::new(entries, most)?;
-        match Self::fill(&mut parts, &found) {
+        match Self::fill(&mut parts, found) {
             Some(table) => Some(parts.finish(table)),
             None => {
                 os::unmap(parts.at, parts.len);
@@ -94,7 +158,10 @@ impl Object {
     /// `object` came from [`Object::load`] and nothing refers to it or its table any more.
     pub(super) unsafe fn free(object: NonNull<Object>) {
         // SAFETY: it is alive until the call below.
-        let len = unsafe { object.as_ref() }.len;
+        let (len, pages) = unsafe { (object.as_ref().len, object.as_ref().pages()) };
+        if let Some(pages) = pages {
+            pages.free_extra();
+        }
         os::unmap(object.as_ptr().cast(), len);
     }
 }
@@ -144,39 +211,89 @@ impl Parts {
 
     /// Writes the head.
     fn finish(self, table: Table<'static>) -> NonNull<Object> {
-        let object = self.at.cast::<Object>();
-        // SAFETY: the first bytes are for the head, writable, aligned, and nothing else refers to them.
-        unsafe { object.write(Object { table, users: 0, len: self.len }) };
-        // SAFETY: a mapping never is at address zero.
-        unsafe { NonNull::new_unchecked(object) }
+        // SAFETY: the mapping begins with room for the head.
+        unsafe { write_head(self.at, Kept::Whole(table), self.len) }
+    }
+}
+
+/// Writes the head of a mapping of `len` bytes.
+///
+/// # Safety
+/// `at` is the start of a fresh mapping, whose first [`HEAD`] bytes nothing refers to.
+unsafe fn write_head(at: *mut u8, kept: Kept, len: usize) -> NonNull<Object> {
+    let object = at.cast::<Object>();
+    // SAFETY: the caller's promise; a mapping is aligned for anything, and never at address zero.
+    unsafe {
+        object.write(Object { kept, users: 0, len });
+        NonNull::new_unchecked(object)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reader::Lack;
+    use crate::rule::Rule;
 
     #[test]
-    fn our_own_libraries_are_copied_and_every_function_is_found_again() {
+    fn every_function_of_our_own_libraries_is_found_by_its_pages_as_in_the_whole() {
         let mut seen = 0;
         for base in crate::testing::own_objects() {
-            let Some(object) = Object::load(base) else { continue };
-            // SAFETY: `load` just made it, it is freed below.
-            let table = unsafe { object.as_ref() }.table;
+            let Some(found) = locate(&os::OwnMemory, base) else { continue };
+            let (Some(whole), Some(paged)) = (Object::whole(&found), Object::paged(&found)) else { continue };
+            // SAFETY: they were just made, they are freed below.
+            let (one, other) = unsafe { (whole.as_ref(), paged.as_ref()) };
+            let Data::Whole(table) = one.data() else { panic!("it is whole") };
+            let data = other.data();
+            let pages = other.pages().expect("it has pages");
+            assert_eq!(data.find(table.eh_frame().addr, || true).err(), Some(Lack::Nothing));
+            assert!(pages.copied() <= 20, "{} pages for one look", pages.copied());
             let mut functions = 0;
             table::scan(table.eh_frame(), |_, fde| {
                 if fde.len > 0 {
                     functions += 1;
-                    assert_eq!(table.find(fde.begin).map(|f| f.begin), Some(fde.begin));
-                    assert!(table.find(fde.begin + fde.len - 1).is_some());
+                    for pc in [fde.begin, fde.begin + fde.len - 1, fde.begin + fde.len] {
+                        let expected = table.find(pc);
+                        let found = data.find(pc, || true);
+                        assert_eq!(found.map(|f| f.begin).ok(), expected.map(|f| f.begin));
+                        if let (Ok(found), Some(expected)) = (found, expected) {
+                            assert_eq!(Rule::compile(&found, pc), Rule::compile(&expected, pc));
+                        }
+                        assert_eq!(data.gap(pc, || false).ok(), table.gap(pc), "{pc:#x}");
+                    }
                 }
             });
             assert!(functions > 0 && functions <= table.len());
             seen += 1;
-            // SAFETY: nothing refers to it any more.
-            unsafe { Object::free(object) };
+            // SAFETY: nothing refers to them any more.
+            unsafe {
+                Object::free(whole);
+                Object::free(paged);
+            }
         }
         assert!(seen >= 3, "program, libc and vdso at least: {seen}");
+    }
+
+    #[test]
+    fn what_was_not_copied_before_is_not_to_be_had_where_nothing_may_be_copied() {
+        let base = crate::testing::own_objects().into_iter().find_map(|base| locate(&os::OwnMemory, base));
+        let object = Object::paged(&base.expect("an object with unwind data")).expect("a list");
+        // SAFETY: it was just made, it is freed below.
+        let object_ref = unsafe { object.as_ref() };
+        let (data, pages) = (object_ref.data(), object_ref.pages().expect("it has pages"));
+        let pc = what_was_not_copied_before_is_not_to_be_had_where_nothing_may_be_copied as fn();
+        let pc = (pc as *const ()).expose_provenance() as u64 + 1;
+        assert_eq!(data.find(pc, || false).err(), Some(Lack::NotNow));
+        let mut pages_left = [(); 3].iter();
+        assert_eq!(data.find(pc, || pages_left.next().is_some()).err(), Some(Lack::NotNow));
+        assert_eq!(pages.copied(), 3);
+        assert!(data.find(pc, || true).is_ok_and(|fde| fde.covers(pc)));
+        assert!(data.find(pc, || false).is_ok_and(|fde| fde.covers(pc)), "it stays");
+        let before = pages.copied();
+        pages.copy_all();
+        assert!(pages.copied() > before && data.find(pc + 100_000, || false).err() != Some(Lack::NotNow));
+        // SAFETY: nothing refers to it any more.
+        unsafe { Object::free(object) };
     }
 
     #[test]

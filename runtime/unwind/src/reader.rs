@@ -24,6 +24,33 @@ impl<'a> Section<'a> {
     }
 }
 
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// There is none: no function is there, or the bytes make no sense.
+    Nothing,
+    /// It is in memory that cannot be read.
+    Unreadable,
+    /// It is in memory that was not copied yet and may not be copied now.
+    NotNow,
+}
+
+/// Where the entries of an `.eh_frame` are read from.
+pub trait Source<'a> {
+    /// The bytes from byte `at` on, at least `len` of them; as many more as take no effort.
+    ///
+    /// # Errors
+    /// They are not there, or not to be had now.
+    fn bytes(&mut self, at: usize, len: usize) -> Result<Section<'a>, Lack>;
+}
+
+impl<'a> Source<'a> for Section<'a> {
+    fn bytes(&mut self, at: usize, len: usize) -> Result<Section<'a>, Lack> {
+        let bytes = self.bytes.get(at..).filter(|bytes| bytes.len() >= len).ok_or(Lack::Nothing)?;
+        Ok(Section { bytes, addr: self.addr.wrapping_add(at as u64) })
+    }
+}
+
 /// A position in a [`Section`].
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor<'a> {

@@ -30,6 +30,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use super::object::Object;
 use super::os;
+use super::pages;
 use super::set::{Entry, Set};
 
 /// Most handlers that may walk at the same time. A further one records no stack, and the sample says so.
@@ -55,9 +56,9 @@ pub struct Region {
 pub struct Refreshed {
     /// Whether a new set was published.
     pub changed: bool,
-    /// Number of objects whose unwind data was copied now.
+    /// Number of objects whose unwind data was found now.
     pub loaded: usize,
-    /// Number of objects without unwind data, or whose data could not be copied.
+    /// Number of objects without unwind data, or whose data could not be read.
     pub without: usize,
     /// Number of sets that wait until no handler uses them.
     pub waiting: usize,
@@ -237,6 +238,34 @@ impl Registry {
             unsafe { (*self.writer.get()).waiting = ptr::null_mut() };
         }
         self.busy.store(false, Ordering::Release);
+        if pages::claims_are_lost() {
+            self.each_object(|object| {
+                if let Some(pages) = object.pages() {
+                    pages.give_up_claims();
+                }
+            });
+        }
+    }
+
+    /// Copies all unwind data of the current modules: from now on a walk can copy nothing, because the program is about
+    /// to forbid system calls.
+    pub fn copy_all(&self) {
+        self.each_object(|object| {
+            if let Some(pages) = object.pages() {
+                pages.copy_all();
+            }
+        });
+    }
+
+    /// Calls `each` for the object of each current region.
+    fn each_object(&self, mut each: impl FnMut(&Object)) {
+        let Some(held) = self.hold(0) else { return };
+        // SAFETY: as in `HeldSet::set`.
+        let known = unsafe { held.published.as_ref() }.known;
+        for object in known.iter().filter_map(|known| known.object) {
+            // SAFETY: this set counts it; the count is the writer's, and nobody else refers to it exclusively.
+            each(unsafe { object.as_ref() });
+        }
     }
 
     /// Frees waiting sets that no slot names. Returns how many still wait.
@@ -339,16 +368,16 @@ fn publishable(
                 }
             }
         };
-        let table = object.map(|object| {
+        let data = object.map(|object| {
             // SAFETY: the object is alive as long as a set counts it; the count is the writer's, handlers see
-            // the table only.
+            // the data only.
             unsafe {
                 (*object.as_ptr()).users += 1;
-                &(*object.as_ptr()).table
+                (*object.as_ptr()).data()
             }
         });
         let k = KnownRegion { region, object, looks };
-        entry.write(Entry { start: region.start, end: region.end, table, unsure: k.is_unsure() });
+        entry.write(Entry { start: region.start, end: region.end, data, unsure: k.is_unsure() });
         known.write(k);
         done += 1;
     }
@@ -385,6 +414,7 @@ impl<I: Iterator<Item = Region>> Iterator for Ordered<I> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reader::Lack;
     use crate::rule::RuleKind;
     use crate::testing;
     use std::sync::atomic::AtomicUsize;
@@ -431,7 +461,7 @@ mod tests {
         let kind = |registry: &Registry| {
             let held = registry.hold(0).expect("modules");
             let set = held.set();
-            (set.rule(base + 0x1010).kind(), set.entries[0].unsure)
+            (set.rule(base + 0x1010, || true).expect("readable").kind(), set.entries[0].unsure)
         };
         for mapped_in_time in [true, false] {
             let registry = Registry::new();
@@ -493,10 +523,12 @@ mod tests {
                             seen = set.generation;
                             for entry in set.entries {
                                 // Reads index and unwind data. A fault here is the bug that this test would find.
-                                if let Some(table) = entry.table {
-                                    assert!(!table.is_empty());
-                                    assert_ne!(set.rule(entry.start + 64).kind(), RuleKind::Empty);
-                                }
+                                let rule = set.rule(entry.start + 64, || true);
+                                // (Another thread may have been stopped while it copied the page.)
+                                assert!(
+                                    matches!(rule, Err(Lack::NotNow))
+                                        || rule.is_ok_and(|rule| rule.kind() != RuleKind::Empty)
+                                );
                             }
                             walks.fetch_add(1, Ordering::Relaxed);
                         }

@@ -7,7 +7,6 @@
 
 use super::cfi::{Cfa, Fde, RegisterLocation, Row, reg};
 use super::expr::{self, Folded};
-use super::reader::Section;
 
 /// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,20 +180,24 @@ impl Rule {
     }
 
     /// The rule for the instruction at `pc`, which `fde` covers.
-    pub fn compile(eh: &Section<'_>, fde: &Fde, pc: u64) -> Rule {
-        match fde.row(eh, pc) {
-            Some(row) => Rule::of_row(eh, &row, fde.signal, pc),
+    pub fn compile(fde: &Fde<'_>, pc: u64) -> Rule {
+        match fde.row(pc) {
+            Some(row) => Rule::of_row(fde, &row, pc),
             None => Rule::plain(RuleKind::Bad),
         }
     }
 
-    /// Packs a row. `signal`: the FDE is marked as a signal frame.
-    pub fn of_row(eh: &Section<'_>, row: &Row, signal: bool, pc: u64) -> Rule {
+    /// Packs a row of `fde`.
+    fn of_row(fde: &Fde<'_>, row: &Row, pc: u64) -> Rule {
+        let signal = fde.signal;
         let full = Rule::plain(RuleKind::Full);
         let folded = match row.cfa {
             Cfa::None => return Rule::plain(RuleKind::Bad),
             Cfa::Reg(r, o) => Some(Folded::Reg(r, i64::from(o))),
-            Cfa::Expr(at) => expr::fold(eh, at, pc),
+            Cfa::Expr(number) => {
+                let (bytes, at) = fde.expression(number);
+                expr::fold(bytes, at, pc)
+            }
         };
         if signal && folded == Some(Folded::Load(reg::RSP, ucontext::RSP as i64, 0)) {
             return Rule::plain(RuleKind::Signal);

@@ -1,9 +1,43 @@
 //! The executable regions of the process at one time, and their unwind data.
 
 use super::cfi::Fde;
-use super::reader::Section;
+use super::paged_table::{PagedTable, Reading};
+use super::reader::Lack;
 use super::rule::{Rule, RuleKind};
-use super::table::Table;
+use super::table::{Functions, Table};
+
+/// The unwind data of an object. What is copied page by page asks `may_copy` for each page that is not there yet.
+#[derive(Clone, Copy, Debug)]
+pub enum Data<'a> {
+    /// All of it is there.
+    Whole(&'a Table<'a>),
+    /// Its pages are copied when they are read.
+    Paged(&'a PagedTable),
+}
+
+impl<'a> Data<'a> {
+    /// The FDE that covers `pc`.
+    ///
+    /// # Errors
+    /// [`Lack::Nothing`]: none does.
+    pub fn find(self, pc: u64, may_copy: impl FnMut() -> bool) -> Result<Fde<'a>, Lack> {
+        match self {
+            Data::Whole(mut table) => Functions::find(&mut table, pc),
+            Data::Paged(table) => Reading { table, may_copy }.find(pc),
+        }
+    }
+
+    /// The code around `pc` that no FDE covers, as [`Table::gap`].
+    ///
+    /// # Errors
+    /// [`Lack::Nothing`]: an FDE covers it.
+    pub fn gap(self, pc: u64, may_copy: impl FnMut() -> bool) -> Result<(u64, u64), Lack> {
+        match self {
+            Data::Whole(mut table) => Functions::gap(&mut table, pc),
+            Data::Paged(table) => Reading { table, may_copy }.gap(pc),
+        }
+    }
+}
 
 /// An executable region.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +47,7 @@ pub struct Entry<'a> {
     /// Address behind the last.
     pub end: u64,
     /// Unwind data of its object. `None`: the object has no unwind data, and frame pointers may serve.
-    pub table: Option<&'a Table<'a>>,
+    pub data: Option<Data<'a>>,
     /// The object had none when it was looked at, perhaps because the loader was still mapping it. It is looked at once
     /// more when a walk needs them ([`Registry::look_once_more`](crate::Registry::look_once_more)).
     pub unsure: bool,
@@ -46,24 +80,35 @@ impl<'a> Set<'a> {
     }
 
     /// The rule for the instruction at `pc`, from the unwind data alone.
-    pub fn rule(&self, pc: u64) -> Rule {
-        match self.region(pc) {
-            None => Rule::plain(RuleKind::Unknown),
-            Some(entry) => entry.table.and_then(|t| t.rule(pc)).unwrap_or(Rule::plain(RuleKind::Fp)),
+    ///
+    /// # Errors
+    /// The data are there and cannot be read, or not now.
+    pub fn rule(&self, pc: u64, may_copy: impl FnMut() -> bool) -> Result<Rule, Lack> {
+        let Some(entry) = self.region(pc) else { return Ok(Rule::plain(RuleKind::Unknown)) };
+        let Some(data) = entry.data else { return Ok(Rule::plain(RuleKind::Fp)) };
+        match data.find(pc, may_copy) {
+            Ok(fde) => Ok(Rule::compile(&fde, pc)),
+            Err(Lack::Nothing) => Ok(Rule::plain(RuleKind::Fp)),
+            Err(lack) => Err(lack),
         }
     }
 
     /// The code around `pc` for which its object has no unwind data though it has some for others: from its first
     /// address to the one behind its last.
-    pub fn gap(&self, pc: u64) -> Option<(u64, u64)> {
-        let region = self.region(pc)?;
-        let (from, to) = region.table?.gap(pc)?;
-        Some((from.max(region.start), to.min(region.end)))
+    ///
+    /// # Errors
+    /// [`Lack::Nothing`]: its object has none at all, or has some for it.
+    pub fn gap(&self, pc: u64, may_copy: impl FnMut() -> bool) -> Result<(u64, u64), Lack> {
+        let region = self.region(pc).ok_or(Lack::Nothing)?;
+        let (from, to) = region.data.ok_or(Lack::Nothing)?.gap(pc, may_copy)?;
+        Ok((from.max(region.start), to.min(region.end)))
     }
 
-    /// The FDE that covers `pc`, with its section.
-    pub fn fde(&self, pc: u64) -> Option<(Section<'a>, Fde)> {
-        let table = self.region(pc)?.table?;
-        Some((*table.eh_frame(), table.find(pc)?))
+    /// The FDE that covers `pc`.
+    ///
+    /// # Errors
+    /// [`Lack::Nothing`]: none does.
+    pub fn fde(&self, pc: u64, may_copy: impl FnMut() -> bool) -> Result<Fde<'a>, Lack> {
+        self.region(pc).and_then(|region| region.data).ok_or(Lack::Nothing)?.find(pc, may_copy)
     }
 }

@@ -42,6 +42,10 @@ pub trait Memory {
     fn code_bytes(&mut self, _addr: u64, _into: &mut [u8]) -> bool {
         false
     }
+    /// Takes one of the pages of unwind data that the walk may still copy ([`crate::set::Data`]). False: no more.
+    fn may_copy(&mut self) -> bool {
+        false
+    }
     /// Sixteen bytes of code.
     fn code(&mut self, addr: u64) -> Option<[u8; 16]> {
         let mut bytes = [0; 16];
@@ -81,20 +85,29 @@ pub struct Live {
     floor: u64,
     probes: u32,
     may_ask: bool,
+    may_copy: bool,
     /// Whether the walk has begun. Stacks other than the first are those that it was led to.
     begun: bool,
 }
 
 impl Live {
     /// Memory for a walk on a thread whose own stack is within `known`. At most `probes` pages of other stacks are
-    /// checked. Without probes the kernel is not asked at all, and `known` counts as mapped from the stack pointer up.
+    /// checked, and of unwind data copied. Without probes the kernel is not asked at all, and `known` counts as mapped
+    /// from the stack pointer up.
     ///
     /// # Safety
     /// - Each part of `known` above the thread's stack pointer that is readable when the kernel is asked stays readable
     ///   while the value lives. Without probes, all of it is readable. From `known.sure` on it is readable in any case.
     /// - The caller runs on the thread whose stack is read, so the stack cannot vanish meanwhile.
     pub unsafe fn new(known: Extent, probes: u32) -> Live {
-        Live { known, lo: 0, span: 0, floor: u64::MAX, probes, may_ask: probes > 0, begun: false }
+        let may_ask = probes > 0;
+        Live { known, lo: 0, span: 0, floor: u64::MAX, probes, may_ask, may_copy: may_ask, begun: false }
+    }
+
+    /// The same, and unwind data are copied only if `may_copy`: not where a signal's handler could leave by a jump.
+    #[must_use]
+    pub fn copying(self, may_copy: bool) -> Live {
+        Live { may_copy: self.may_copy && may_copy, ..self }
     }
 
     fn probe(&mut self, page: u64) -> bool {
@@ -210,6 +223,12 @@ impl Memory for Live {
         self.probes = self.probes.checked_sub(1)?;
         let mut word = [0; 8];
         os::copy(addr, &mut word).then(|| u64::from_le_bytes(word))
+    }
+
+    fn may_copy(&mut self) -> bool {
+        let left = self.probes.checked_sub(1).filter(|_| self.may_copy);
+        self.probes = left.unwrap_or(self.probes);
+        left.is_some()
     }
 
     fn code_bytes(&mut self, addr: u64, into: &mut [u8]) -> bool {

@@ -1,15 +1,16 @@
-//! The unwind data of one object: from an address to its [`Rule`].
+//! The unwind data of one object, all of it in memory: from an address to its [`Rule`].
 //!
 //! The linker's list in `.eh_frame_hdr` (sorted function starts) becomes an index of offsets with a row of buckets in
-//! front, so that a look-up reads one bucket, two or three index entries, the FDE and its CIE. Nothing is interpreted
-//! in advance: a Debian libc is ready after one copy of 183 KB, a 100 MB node after 3 MB. If an object's header has no
-//! list, or an unsorted one, the list is made by a walk over `.eh_frame`.
+//! front, so that a look-up reads one bucket, two or three index entries, the FDE and its CIE. If an object's header
+//! has no list, or an unsorted one, the list is made by a walk over `.eh_frame`. What functions an object has is asked
+//! in the same way where its data come page by page ([`PagedTable`](crate::paged_table::PagedTable)): see
+//! [`Functions`].
 //!
 //! Invariant: index, buckets and bytes may contain anything. A look-up then gives a wrong rule or none, but never reads
 //! outside them.
 
 use super::cfi::{self, Fde};
-use super::reader::{Section, pe};
+use super::reader::{Lack, Section, pe};
 use super::rule::Rule;
 
 /// An entry of the index: a function's start and the position of its FDE.
@@ -64,27 +65,36 @@ pub const fn buckets_for(entries: usize) -> usize {
     entries / 2 + 4
 }
 
-/// Turns the linker's list (pairs of signed offsets from the header) into index entries, in place. Returns false if an
-/// entry is outside the object or the list is not sorted.
+impl FdeRef {
+    /// The index entry for an entry of the linker's list: a pair of signed offsets from the header. `None`: it is
+    /// outside the object, whose lowest address is `lo`.
+    pub(super) fn of_listed(self, hdr_addr: u64, lo: u64, eh_addr: u64) -> Option<FdeRef> {
+        let pc = hdr_addr.wrapping_add(self.pc as i32 as i64 as u64).wrapping_sub(lo);
+        let fde = hdr_addr.wrapping_add(self.fde as i32 as i64 as u64).wrapping_sub(eh_addr);
+        Some(FdeRef { pc: u32::try_from(pc).ok()?, fde: u32::try_from(fde).ok()? })
+    }
+}
+
+/// Turns the linker's list into index entries, in place. Returns false if an entry is outside the object or the list is
+/// not sorted.
 pub fn adopt_list(index: &mut [FdeRef], hdr_addr: u64, lo: u64, eh_addr: u64) -> bool {
     let mut last = 0;
     for entry in index.iter_mut() {
-        let pc = hdr_addr.wrapping_add(entry.pc as i32 as i64 as u64).wrapping_sub(lo);
-        let fde = hdr_addr.wrapping_add(entry.fde as i32 as i64 as u64).wrapping_sub(eh_addr);
-        let (Ok(pc), Ok(fde)) = (u32::try_from(pc), u32::try_from(fde)) else { return false };
-        if pc < last {
-            return false;
+        match entry.of_listed(hdr_addr, lo, eh_addr) {
+            Some(adopted) if adopted.pc >= last => {
+                last = adopted.pc;
+                *entry = adopted;
+            }
+            _ => return false,
         }
-        last = pc;
-        *entry = FdeRef { pc, fde };
     }
     true
 }
 
 /// Walks `.eh_frame` and calls `each` for every FDE with its offset. Returns the offset after the last entry.
-pub fn scan(eh: &Section<'_>, mut each: impl FnMut(usize, &Fde)) -> usize {
+pub fn scan<'a>(eh: &Section<'a>, mut each: impl FnMut(usize, &Fde<'a>)) -> usize {
     let mut at = 0;
-    while let Some((_, end)) = cfi::entry(eh, at) {
+    while let Some(end) = cfi::behind_entry(eh, at) {
         if let Some(fde) = Fde::parse(eh, at) {
             each(at, &fde);
         }
@@ -147,6 +157,59 @@ fn sort(items: &mut [FdeRef]) {
     }
 }
 
+/// The functions of an object for which it has unwind data, in order of address.
+pub(super) trait Functions<'a> {
+    /// Number of functions.
+    fn count(&self) -> usize;
+    /// Number of functions that begin at `pc` or before.
+    fn begun_by(&mut self, pc: u64) -> Result<usize, Lack>;
+    /// Address at which a function begins.
+    fn start(&mut self, number: usize) -> Result<u64, Lack>;
+    /// The FDE of a function.
+    fn fde(&mut self, number: usize) -> Result<Fde<'a>, Lack>;
+
+    /// The FDE that covers `pc`. [`Lack::Nothing`]: none does.
+    fn find(&mut self, pc: u64) -> Result<Fde<'a>, Lack> {
+        let last = self.begun_by(pc)?.checked_sub(1).ok_or(Lack::Nothing)?;
+        let fde = self.fde(last)?;
+        if fde.covers(pc) { Ok(fde) } else { Err(Lack::Nothing) }
+    }
+
+    /// As [`Table::gap`].
+    fn gap(&mut self, pc: u64) -> Result<(u64, u64), Lack> {
+        let begun = self.begun_by(pc)?;
+        let from = match begun.checked_sub(1) {
+            None => 0,
+            Some(before) => {
+                let fde = self.fde(before)?;
+                fde.begin.checked_add(fde.len).ok_or(Lack::Nothing)?
+            }
+        };
+        let to = if begun < self.count() { self.start(begun)? } else { u64::MAX };
+        if from <= pc && pc < to { Ok((from, to)) } else { Err(Lack::Nothing) }
+    }
+}
+
+impl<'a> Functions<'a> for &Table<'a> {
+    fn count(&self) -> usize {
+        self.index.len()
+    }
+
+    fn begun_by(&mut self, pc: u64) -> Result<usize, Lack> {
+        Table::begun_by(self, pc).ok_or(Lack::Nothing)
+    }
+
+    fn start(&mut self, number: usize) -> Result<u64, Lack> {
+        let entry = self.index.get(number).ok_or(Lack::Nothing)?;
+        Ok(self.lo.wrapping_add(u64::from(entry.pc)))
+    }
+
+    fn fde(&mut self, number: usize) -> Result<Fde<'a>, Lack> {
+        let entry = self.index.get(number).ok_or(Lack::Nothing)?;
+        Fde::read(&mut { self.eh }, entry.fde as usize)
+    }
+}
+
 impl<'a> Table<'a> {
     /// Adds buckets to a sorted index. `lo`: lowest address of the object. `buckets` should have [`buckets_for`] words;
     /// with fewer the buckets are coarser.
@@ -186,27 +249,15 @@ impl<'a> Table<'a> {
     }
 
     /// The FDE that covers `pc`.
-    pub fn find(&self, pc: u64) -> Option<Fde> {
-        let entry = self.index.get(self.begun_by(pc)?.checked_sub(1)?)?;
-        let fde = Fde::parse(&self.eh, entry.fde as usize)?;
-        fde.covers(pc).then_some(fde)
+    pub fn find(&self, pc: u64) -> Option<Fde<'a>> {
+        Functions::find(&mut { self }, pc).ok()
     }
 
     /// The code around `pc` that no FDE covers: the end of the function before it, and the start of the function behind
     /// it. Before the first function the end is 0; behind the last one the start is `u64::MAX`. `None` if an FDE covers
     /// `pc`.
     pub fn gap(&self, pc: u64) -> Option<(u64, u64)> {
-        let begun = self.begun_by(pc)?;
-        let before = begun.checked_sub(1).and_then(|last| self.index.get(last));
-        let from = match before {
-            None => 0,
-            Some(entry) => {
-                let fde = Fde::parse(&self.eh, entry.fde as usize)?;
-                fde.begin.checked_add(fde.len)?
-            }
-        };
-        let to = self.index.get(begun).map_or(u64::MAX, |next| self.lo.wrapping_add(u64::from(next.pc)));
-        (from <= pc && pc < to).then_some((from, to))
+        Functions::gap(&mut { self }, pc).ok()
     }
 
     /// Number of functions that begin at `pc` or before.
@@ -235,7 +286,7 @@ impl<'a> Table<'a> {
 
     /// The rule for the instruction at `pc`. `None`: no FDE covers it.
     pub fn rule(&self, pc: u64) -> Option<Rule> {
-        Some(Rule::compile(&self.eh, &self.find(pc)?, pc))
+        Some(Rule::compile(&self.find(pc)?, pc))
     }
 }
 

@@ -2,10 +2,12 @@
 //!
 //! [`pct_unwind`] walks; this module gives it what belongs to the process: the modules as the housekeeper saw
 //! them last, the shared cache of rules, the extent of the thread's stack, a buffer, and a budget of a
-//! twentieth of the period.
+//! twentieth of the period. A page of unwind data that nobody needed before costs a microsecond more.
 //!
 //! Signal safety: [`words`] makes system calls for pages of which it is not sure that they are the thread's
-//! stack (are they there?), for the buffer once per thread, and none under a filter on system calls.
+//! stack (are they there?), for pages of unwind data that nobody needed before, for the buffer once per thread, and
+//! none under a filter on system calls. [`words_of_call`] runs outside of handlers, and blocks signals while it copies
+//! unwind data.
 
 use core::hint::cold_path;
 use core::sync::atomic::Ordering;
@@ -49,6 +51,8 @@ const R15: u8 = 15;
 const APART_NS: u64 = 10_000_000;
 /// The same where the loader changed something since the last one.
 const LOADER_APART_NS: u64 = 2_000_000;
+/// Unwind data may be copied: no handler of the program's can run meanwhile.
+const MAY_COPY: bool = true;
 /// Depth up to which the period alone limits a walk. Who asks for more wants the entire recursion and pays for it.
 const USUAL_DEPTH: usize = 512;
 
@@ -63,7 +67,13 @@ pub fn wanted(session: &Session, regs: Regs) -> bool {
 /// caller holds the ring's busy flag while it uses them. `spare` is used when there is no memory for a buffer.
 #[inline(always)]
 pub fn words<'r>(session: &Session, ring: &'r Ring, regs: Regs, spare: &'r mut [u64; 1]) -> &'r mut [u64] {
-    words_from(session, ring, regs, None, spare)
+    let depth = session.settings.depth.load(Ordering::Relaxed);
+    let Some(buffer) = buffer(session, ring, depth) else {
+        *spare = [Frame::Cut(CutCause::Other).encode()];
+        return spare;
+    };
+    let len = walk_into((session, ring, MAY_COPY), regs, buffer, 0..depth as usize);
+    buffer.get_mut(..len).unwrap_or(&mut [])
 }
 
 /// The same for a call: `caller` is the first word, behind it the frames outside of the calling function,
@@ -76,30 +86,21 @@ pub fn words_of_call<'r>(
     caller: u64,
     spare: &'r mut [u64; 1],
 ) -> &'r mut [u64] {
-    words_from(session, ring, regs, Some(caller), spare)
-}
-
-#[inline(always)]
-fn words_from<'r>(
-    session: &Session,
-    ring: &'r Ring,
-    regs: Regs,
-    caller: Option<u64>,
-    spare: &'r mut [u64; 1],
-) -> &'r mut [u64] {
     let depth = session.settings.depth.load(Ordering::Relaxed);
     let Some(buffer) = buffer(session, ring, depth) else {
-        *spare = [caller.unwrap_or_else(|| Frame::Cut(CutCause::Other).encode())];
+        *spare = [caller];
         return spare;
     };
-    let mut first = 0;
-    if let Some(caller) = caller
-        && let Some(place) = buffer.first_mut()
-    {
+    if let Some(place) = buffer.first_mut() {
         *place = caller;
-        first = 1;
     }
-    let len = walk_into(session, ring, regs, buffer, first..depth as usize);
+    let mut len = walk_into((session, ring, false), regs, buffer, 1..depth as usize);
+    if buffer.get(len.saturating_sub(1)) == Some(&Frame::Cut(CutCause::NotRead).encode()) {
+        cold_path();
+        // A handler of the program's could leave by a jump, and a page would be taken for good.
+        let _alone = session::alone();
+        len = walk_into((session, ring, MAY_COPY), regs, buffer, 1..depth as usize);
+    }
     buffer.get_mut(..len).unwrap_or(&mut [])
 }
 
@@ -131,7 +132,7 @@ pub(crate) fn halves<'r>(session: &Session, ring: &'r Ring, regs: Regs) -> Optio
     let depth = session.settings.depth.load(Ordering::Relaxed);
     let buffer = buffer(session, ring, depth)?;
     let (words, chain) = buffer.split_at_mut_checked(FRONT + depth as usize + 1)?;
-    let len = walk_into(session, ring, regs, words, FRONT..FRONT + depth as usize);
+    let len = walk_into((session, ring, MAY_COPY), regs, words, FRONT..FRONT + depth as usize);
     Some(Halves { words: words.get_mut(..len)?, chain })
 }
 
@@ -141,26 +142,24 @@ pub(crate) fn stack_pointer(regs: Regs) -> u64 {
     if regs.context == 0 { 0 } else { gregs(regs).get(reg::RSP) }
 }
 
+/// The session, the thread's ring, and whether unwind data may be copied ([`MAY_COPY`]).
+type Walker<'s> = (&'s Session, &'s Ring, bool);
+
 /// Walks, and stores the frames in a range of the buffer and a cut mark behind them; where they end.
 #[inline(always)]
-fn walk_into(
-    session: &Session,
-    ring: &Ring,
-    regs: Regs,
-    buffer: &mut [u64],
-    range: core::ops::Range<usize>,
-) -> usize {
+fn walk_into(walker: Walker<'_>, regs: Regs, buffer: &mut [u64], range: core::ops::Range<usize>) -> usize {
+    let session = walker.0;
     let first = range.start;
     let out = buffer.get_mut(range).unwrap_or(&mut []);
     let (frames, cut) = match (session.python.current(), session.java.current()) {
-        (None, None) => native(session, ring, regs, out),
+        (None, None) => native(walker, regs, out),
         (Some(found), _) => {
             cold_path();
-            with_python(session, ring, regs, found, out)
+            with_python(walker, regs, found, out)
         }
         (None, Some(found)) => {
             cold_path();
-            with_java(session, ring, regs, found, out)
+            with_java(walker, regs, found, out)
         }
     };
     let mut len = first + frames;
@@ -175,15 +174,15 @@ fn walk_into(
 
 /// A walk, and another one if it made us find new code: how many frames it stored, and why it is cut.
 #[inline(always)]
-fn native<S: Slot>(session: &Session, ring: &Ring, regs: Regs, out: &mut [S]) -> (usize, Option<CutCause>) {
-    let mut walked = once(session, ring, regs, out);
+fn native<S: Slot>(walker: Walker<'_>, regs: Regs, out: &mut [S]) -> (usize, Option<CutCause>) {
+    let mut walked = once(walker, regs, out);
     if walked.unsure {
         walked_modules::expect_data();
     }
     if walked.unknown || walked.unsure || is_doubtful(addresses(regs, out, walked.frames)) {
         cold_path();
-        match look_again(session) {
-            Some(true) => walked = once(session, ring, regs, out),
+        match look_again(walker.0) {
+            Some(true) => walked = once(walker, regs, out),
             Some(false) => {}
             None => walked_modules::met_unknown(),
         }
@@ -212,16 +211,16 @@ fn cut_cause(walked: &Walked) -> Option<CutCause> {
 /// The stack of a thread that may run Python. How many words were stored, and why it is cut.
 #[inline(never)]
 fn with_python(
-    session: &Session,
-    ring: &Ring,
+    walker: Walker<'_>,
     regs: Regs,
     found: &FoundInterpreter,
     out: &mut [u64],
 ) -> (usize, Option<CutCause>) {
+    let (session, ring, _) = walker;
     let Some(mut scratch) = ring.stack.scratch(out.len() as u32, session.may_call()) else {
-        return native(session, ring, regs, out);
+        return native(walker, regs, out);
     };
-    let (callers, cut) = native(session, ring, regs, scratch.placed);
+    let (callers, cut) = native(walker, regs, scratch.placed);
     let thread = Standing { stack_pointer: gregs(regs).get(reg::RSP), registers: registers(regs) };
     let most = budget(session, ring, out.len()).units / UNITS_OF_PYTHON;
     let here = (regs.pc, &thread);
@@ -250,18 +249,13 @@ fn with_python(
 
 /// The stack of a thread that may run Java. How many words were stored, and why it is cut.
 #[inline(never)]
-fn with_java(
-    session: &Session,
-    ring: &Ring,
-    regs: Regs,
-    found: &FoundJvm,
-    out: &mut [u64],
-) -> (usize, Option<CutCause>) {
+fn with_java(walker: Walker<'_>, regs: Regs, found: &FoundJvm, out: &mut [u64]) -> (usize, Option<CutCause>) {
+    let (session, ring, may_copy) = walker;
     let Some(scratch) = ring.stack.scratch(out.len() as u32, session.may_call()) else {
-        return native(session, ring, regs, out);
+        return native(walker, regs, out);
     };
     let held = REGISTRY.hold(session.rings.number(ring) as usize);
-    let Some(held) = held else { return native(session, ring, regs, out) };
+    let Some(held) = held else { return native(walker, regs, out) };
     let gregs = gregs(regs);
     let registers = Registers {
         pc: regs.pc,
@@ -277,7 +271,7 @@ fn with_java(
     let stack = ring.stack.extent();
     let probes = if session.may_call() { PROBES } else { 0 };
     // SAFETY: as in `once`.
-    let mut memory = unsafe { Live::new(stack, probes) };
+    let mut memory = unsafe { Live::new(stack, probes) }.copying(may_copy);
     let java = JavaStack { session, found, stack, known: scratch.known, most: budget.units / UNITS_OF_JAVA };
     let natives = Modules { session, set: held.set() };
     let start = Start::Interrupted(gregs);
@@ -286,7 +280,7 @@ fn with_java(
     drop(held);
     match walked {
         Some(walked) => walked,
-        None => native(session, ring, regs, out),
+        None => native(walker, regs, out),
     }
 }
 
@@ -347,13 +341,13 @@ fn budget(session: &Session, ring: &Ring, depth: usize) -> Budget {
 }
 
 /// One walk with the modules as they are now.
-fn once<S: Slot>(session: &Session, ring: &Ring, regs: Regs, out: &mut [S]) -> Walked {
+fn once<S: Slot>((session, ring, may_copy): Walker<'_>, regs: Regs, out: &mut [S]) -> Walked {
     let gregs = gregs(regs);
     let budget = budget(session, ring, out.len());
     let probes = if session.may_call() { PROBES } else { 0 };
     // SAFETY: the extent holds the interrupted thread's own stack (see `StackFinder`), this handler runs on
     // that thread, and nobody unmaps what a thread's frames stand on while it runs.
-    let mut memory = unsafe { Live::new(ring.stack.extent(), probes) };
+    let mut memory = unsafe { Live::new(ring.stack.extent(), probes) }.copying(may_copy);
     match REGISTRY.hold(session.rings.number(ring) as usize) {
         Some(held) => walk(held.set(), &session.rules, gregs, &mut memory, out, budget),
         // Nothing was read yet: the first threads of a short program would have no stacks.

@@ -76,6 +76,12 @@ pub fn refresh(session: &Session, list: &mut List) {
     java::refresh(session, list);
 }
 
+/// Copies what walks may need of the modules' unwind data, because from now on no system call may be made. The caller
+/// blocks signals.
+pub fn copy_all() {
+    REGISTRY.copy_all();
+}
+
 /// Whether stacks can be walked: some code's unwind data were read, or no stacks are wanted.
 pub fn are_read(session: &Session) -> bool {
     !REGISTRY.is_empty() || session.settings.stack.load(Ordering::Relaxed) == StackMode::None as u32

@@ -19,9 +19,10 @@
 mod without_data;
 
 use super::cache::Cache;
-use super::cfi::reg;
+use super::cfi::{Fde, reg};
 use super::emulate;
 use super::full::{Failed, Gregs, Regs};
+use super::reader::Lack;
 use super::rule::{Rule, RuleKind};
 use super::set::Set;
 use super::stack::Memory;
@@ -51,6 +52,8 @@ pub enum WalkEnd {
     NotReady = 8,
     /// It came to code that somebody else walks ([`walk_to`]).
     Foreign = 9,
+    /// It needs unwind data that were not copied yet and may not be copied now.
+    NotRead = 10,
 }
 
 impl WalkEnd {
@@ -66,6 +69,7 @@ impl WalkEnd {
             WalkEnd::NoData => CutCause::NoUnwindData,
             WalkEnd::BadData => CutCause::Unsupported,
             WalkEnd::Loop => CutCause::Loop,
+            WalkEnd::NotRead => CutCause::NotRead,
             WalkEnd::NotReady | WalkEnd::Foreign => CutCause::Other,
         })
     }
@@ -326,7 +330,7 @@ struct Walk<'a, M, S> {
 /// The result of a step: a caller, or the end.
 type StepResult = Result<WalkPoint, WalkEnd>;
 
-impl<M: Memory, S: Slot> Walk<'_, M, S> {
+impl<'a, M: Memory, S: Slot> Walk<'a, M, S> {
     /// Walks frames with cached rules and readable stack, which are nearly all. Meanwhile everything is in registers.
     /// The first other frame is left to [`Walk::run`]. Some: the stack ends there.
     #[inline(always)]
@@ -381,8 +385,8 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
             self.units = left;
             if rule.kind() == RuleKind::Empty {
                 rule = match self.find(look) {
-                    Some(rule) => rule,
-                    None => return WalkEnd::Time,
+                    Ok(rule) => rule,
+                    Err(end) => return end,
                 };
             }
             let cfa = match rule.kind() {
@@ -462,31 +466,45 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
     /// Finds a rule that is not in the cache.
     #[cold]
     #[inline(never)]
-    fn find(&mut self, look: u64) -> Option<Rule> {
-        self.units = self.units.checked_sub(COLD)?;
-        let mut rule = self.set.rule(look);
+    fn find(&mut self, look: u64) -> Result<Rule, WalkEnd> {
+        self.units = self.units.checked_sub(COLD).ok_or(WalkEnd::Time)?;
+        let (mut rule, mut is_known) = match self.set.rule(look, || self.memory.may_copy()) {
+            Ok(rule) => (rule, true),
+            Err(Lack::NotNow) => return Err(WalkEnd::NotRead),
+            // (Another time the data may be readable.)
+            Err(_) => (Rule::plain(RuleKind::Fp), false),
+        };
         let unsure = rule.kind() == RuleKind::Fp && self.set.region(look).is_some_and(|entry| entry.unsure);
         self.unsure |= unsure;
+        is_known &= !unsure;
         if rule.kind() == RuleKind::Fp && self.by != By::Context {
             let ra = look.wrapping_add(1);
             if self.is_restorer(ra) {
                 rule = Rule::plain(RuleKind::Signal);
-            } else if self.set.fde(ra).is_some_and(|(_, fde)| fde.begin == ra) {
+            } else if self.fde(ra)?.is_some_and(|fde| fde.begin == ra) {
                 // A function's first byte, with no function before it: no call returns there. The maker of this stack
                 // (makecontext) stored it there as the stack's base.
                 rule = Rule::plain(RuleKind::End);
             }
         }
-        let mut is_known = !unsure;
         if rule.kind() == RuleKind::Fp {
-            let (by_code, is_final) = self.rule_by_code(look);
+            let (by_code, is_final) = self.rule_by_code(look)?;
             rule = by_code;
             is_known &= is_final;
         }
         if is_known {
             self.cache.remember(self.set.generation, look, rule);
         }
-        Some(rule)
+        Ok(rule)
+    }
+
+    /// The FDE that covers `pc`; `None`: there is none that can be read.
+    fn fde(&mut self, pc: u64) -> Result<Option<Fde<'a>>, WalkEnd> {
+        match self.set.fde(pc, || self.memory.may_copy()) {
+            Ok(fde) => Ok(Some(fde)),
+            Err(Lack::NotNow) => Err(WalkEnd::NotRead),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Whether the code at `addr` is `rt_sigreturn`: that of a C library without unwind data for it (musl), or pct's
@@ -565,9 +583,9 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
     #[inline(never)]
     fn full(&mut self, look: u64) -> StepResult {
         self.catch_up()?;
-        let (eh, fde) = self.set.fde(look).ok_or(WalkEnd::BadData)?;
+        let fde = self.fde(look)?.ok_or(WalkEnd::BadData)?;
         let base = self.base.as_ref().ok_or(WalkEnd::BadData)?;
-        let caller = base.regs.caller(&eh, &fde, look, self.memory).map_err(cause)?;
+        let caller = base.regs.caller(&fde, look, self.memory).map_err(cause)?;
         let Some(caller) = caller else { return Err(WalkEnd::Whole) };
         let (Some(pc), Some(sp)) = (caller.get(reg::RA), caller.get(reg::RSP)) else {
             return Err(WalkEnd::BadData);
@@ -610,10 +628,9 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
                 None => self.first.get(reg::RA),
                 Some(i) => look_up(self.out.get(i).ok_or(WalkEnd::BadData)?.entry()),
             };
-            if self.set.fde(look).is_some() {
-                self.base_by_data(look)?;
-            } else {
-                self.base_by_code(look)?;
+            match self.fde(look)? {
+                Some(fde) => self.base_by_data(&fde, look)?,
+                None => self.base_by_code(look)?,
             }
         }
         // Both ways of walking must have reached the same frame.
@@ -623,10 +640,9 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
 
     /// Steps the base to the caller of a function that has unwind data.
     #[inline(never)]
-    fn base_by_data(&mut self, look: u64) -> Result<(), WalkEnd> {
+    fn base_by_data(&mut self, fde: &Fde<'_>, look: u64) -> Result<(), WalkEnd> {
         let base = self.base.as_mut().ok_or(WalkEnd::BadData)?;
-        let (eh, fde) = self.set.fde(look).ok_or(WalkEnd::BadData)?;
-        let caller = base.regs.caller(&eh, &fde, look, self.memory).map_err(cause)?;
+        let caller = base.regs.caller(fde, look, self.memory).map_err(cause)?;
         base.regs = caller.ok_or(WalkEnd::BadData)?;
         base.frame += 1;
         Ok(())

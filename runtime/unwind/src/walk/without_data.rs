@@ -6,6 +6,7 @@ use crate::cfi::reg;
 use crate::emulate::{self, Returned};
 use crate::full::Regs;
 use crate::instructions::is_behind_call;
+use crate::reader::Lack;
 use crate::rule::{Emulated, Rule, RuleKind};
 use crate::stack::Memory;
 
@@ -62,25 +63,29 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
 
     /// The rule for an instruction without unwind data, and whether it is so in each walk: another one may follow the
     /// code further.
-    pub(super) fn rule_by_code(&mut self, look: u64) -> (Rule, bool) {
+    pub(super) fn rule_by_code(&mut self, look: u64) -> Result<(Rule, bool), WalkEnd> {
         let had_all = self.instructions == emulate::MOST;
-        let returned = self.emulate(look, self.by == By::Context, Known::Rules);
+        let returned = self.emulate(look, self.by == By::Context, Known::Rules)?;
         let is_final = returned.is_some() || had_all || self.instructions > 0;
         let rule = returned.and_then(|returned| returned.rule());
-        (rule.unwrap_or(Rule::plain(RuleKind::Fp)), is_final)
+        Ok((rule.unwrap_or(Rule::plain(RuleKind::Fp)), is_final))
     }
 
     /// What the code at `look` does up to its return, if it lies between functions that have unwind data.
     #[inline(never)]
-    fn emulate(&mut self, look: u64, is_exact: bool, known: Known) -> Option<Returned> {
-        let range = self.set.gap(look)?;
+    fn emulate(&mut self, look: u64, is_exact: bool, known: Known) -> Result<Option<Returned>, WalkEnd> {
+        let range = match self.set.gap(look, || self.memory.may_copy()) {
+            Ok(range) => range,
+            Err(Lack::NotNow) => return Err(WalkEnd::NotRead),
+            Err(_) => return Ok(None),
+        };
         let start = if is_exact { look } else { look.wrapping_add(1) };
         let (cache, generation) = (self.cache, self.set.generation);
-        emulate::to_return(self.memory, start, range, &mut self.instructions, |at| match known {
+        Ok(emulate::to_return(self.memory, start, range, &mut self.instructions, |at| match known {
             // (What is cached for a call is cached for an address before its end.)
             Known::Rules => cache.get(generation, at),
             Known::Nothing => Rule::EMPTY,
-        })
+        }))
     }
 
     /// A step out of code without unwind data, by what it does up to its return. Only where that leads to an address
@@ -144,7 +149,7 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
         }
         let Some(code) = self.memory.code(from) else { return false };
         let is_call = code.first_chunk().is_some_and(is_behind_call);
-        if region.table.is_some() {
+        if region.data.is_some() {
             let answer = if is_call { RuleKind::End } else { RuleKind::Bad };
             self.cache.remember(answers, ra, Rule::plain(answer));
         }
@@ -156,7 +161,7 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
     pub(super) fn base_by_code(&mut self, look: u64) -> Result<(), WalkEnd> {
         let base = self.base.as_ref().ok_or(WalkEnd::BadData)?;
         let is_exact = base.regs.get(reg::RA) == Some(look);
-        let caller = match self.emulate(look, is_exact, Known::Nothing) {
+        let caller = match self.emulate(look, is_exact, Known::Nothing)? {
             Some(returned) => self.regs_at_return(&returned),
             None => None,
         };

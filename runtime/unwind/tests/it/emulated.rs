@@ -88,7 +88,7 @@ fn compare(path: &str, around: impl Fn(&Fde, Range<u64>) -> (u64, u64)) -> Optio
         let mut at = fde.begin;
         let mut is_reached = true;
         while at < fde.begin + fde.len {
-            let rule = Rule::compile(&eh, fde, at);
+            let rule = Rule::compile(fde, at);
             let Some((code, instruction)) = text.from(at).and_then(|code| Some((code, decode(code)?))) else {
                 break;
             };

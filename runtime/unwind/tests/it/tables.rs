@@ -33,7 +33,7 @@ impl Memory for Synthetic {
 /// Return address, stack pointer, frame pointer of the caller.
 type Caller = Option<(u64, u64, u64)>;
 
-fn ours(table: &Table<'_>, fde: &cfi::Fde, pc: u64) -> Result<Caller, RuleKind> {
+fn ours(table: &Table<'_>, fde: &cfi::Fde<'_>, pc: u64) -> Result<Caller, RuleKind> {
     let rule = table.rule(pc).expect("covered");
     let load = |base: u64| word_at(base.wrapping_add(rule.load() as u64));
     let cfa = match rule.kind() {
@@ -47,9 +47,7 @@ fn ours(table: &Table<'_>, fde: &cfi::Fde, pc: u64) -> Result<Caller, RuleKind> 
             gregs.0[15] = SP;
             gregs.0[10] = BP;
             gregs.0[16] = pc;
-            let regs = Regs::all(&gregs)
-                .caller(table.eh_frame(), fde, pc, &mut Synthetic)
-                .map_err(|_| RuleKind::Full)?;
+            let regs = Regs::all(&gregs).caller(fde, pc, &mut Synthetic).map_err(|_| RuleKind::Full)?;
             return Ok(regs.map(|r| (r.get(16).unwrap(), r.get(7).unwrap(), r.get(6).unwrap_or(0))));
         }
         other => return Err(other),
@@ -192,7 +190,7 @@ fn compare(path: &str) -> Option<Tally> {
     scan(&eh_section, |_, fde| {
         tally.functions += 1;
         let mut starts = Vec::new();
-        fde.each_row(&eh_section, |from, _| starts.push(from)).expect("well formed");
+        fde.each_row(|from, _| starts.push(from)).expect("well formed");
         starts.push(fde.begin + fde.len - 1);
         for pc in starts {
             if !fde.covers(pc) || table.find(pc).map(|f| f.begin) != Some(fde.begin) {

@@ -1,7 +1,11 @@
 //! Filters on system calls that would end the program at our first signal: it lives, and what can be sampled is.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
+
+use pct_format::record::Frame;
+use pct_format::{File, Index, Stack};
 
 use crate::run::{Run, about, compiled};
 
@@ -50,6 +54,23 @@ fn a_filter_that_nobody_sees_finds_no_signal_of_ours() {
 fn under_a_filter_that_lets_handlers_return_sampling_goes_on() {
     let Some(run) = run("allows") else { return };
     about(seconds(&run, "allows"), 0.5);
+    // Under it the unwind data of the C library cannot be copied any more: they were before.
+    let file = run.only_file();
+    let bytes = std::fs::read(&file.path).expect("readable");
+    let file = File::parse(&bytes).expect("a whole header");
+    let index = Index::new(&file);
+    let samples = index.threads.iter().flat_map(|thread| index.samples(thread));
+    let mut stacks = BTreeMap::<&str, usize>::new();
+    for sample in samples {
+        let Stack::Id(id) = sample.stack else { continue };
+        let cut = index.stacks.frames(id).find_map(|frame| match frame {
+            Frame::Cut(cause) => Some(cause.name()),
+            _ => None,
+        });
+        *stacks.entry(cut.unwrap_or("whole")).or_default() += 1;
+    }
+    let cut: usize = stacks.iter().filter(|(cause, _)| **cause != "whole").map(|(_, n)| n).sum();
+    assert!(stacks.get("whole").is_some_and(|whole| *whole > 500) && cut < 50, "{stacks:?}");
 }
 
 #[test]
