@@ -22,8 +22,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use pct_format::OffFor;
-use pct_sampler::code::walked_modules;
-use pct_sampler::process::{leaving, life, report, session, threads, watch};
+use pct_sampler::process::{leaving, life, report, secure, session, threads, watch};
 use pct_sampler::sys::filter;
 
 use crate::host::{Real, real};
@@ -68,7 +67,7 @@ fn before_filter(program: usize) {
         if session.may_call() {
             threads::settle_periods(session);
             let _alone = session::alone();
-            walked_modules::copy_all();
+            secure::secure_memory(session);
         }
         session.forbid_calls();
     } else if life::pause(session, OffFor::Filter) || PAUSED.swap(false, Ordering::Relaxed) {

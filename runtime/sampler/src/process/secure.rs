@@ -4,6 +4,7 @@
 
 use core::sync::atomic::Ordering;
 
+use crate::code::walked_modules;
 use crate::heap;
 use crate::process::session::Session;
 use crate::process::{file, housekeeper};
@@ -26,4 +27,16 @@ pub fn secure(session: &Session) {
     }
     heap::secure(session);
     session.log.grow_ahead(SECURED_BLOCKS);
+}
+
+/// Makes sure of memory that handlers fill as they need it, and copies what they read. Called before the host forbids
+/// system calls; the caller blocks signals.
+pub fn secure_memory(session: &Session) {
+    walked_modules::copy_all();
+    if let Some(_keep) = session.keep.lock_patiently(true) {
+        session.stacks.secure();
+    }
+    if let Some(_writer) = session.codes.writer.lock_patiently(true) {
+        session.codes.table.secure(1);
+    }
 }

@@ -9,7 +9,7 @@ use crate::record::table::Table;
 use crate::sys::lock::Lock;
 
 /// Places of the table to begin with.
-const CODES: usize = 1 << 14;
+const CODES: usize = 1 << 12;
 /// Octets of a name that are kept.
 const NAME_OCTETS: usize = 1024;
 /// Octets of a line table in one record.

@@ -18,9 +18,9 @@ use crate::record::table::{Table, mix};
 use crate::sys::lock::Lock;
 use pct_format::head::{Head, kind};
 
-/// Places for stacks and nodes to begin with.
-const STACKS: usize = 1 << 16;
-const NODES: usize = 1 << 18;
+/// Places for stacks and nodes to begin with: 64 KB each.
+const STACKS: usize = 1 << 12;
+const NODES: usize = 1 << 12;
 /// Nodes written per record: bounds the time the keep lock is held, and fits any segment.
 const RUN: usize = 128;
 
@@ -61,6 +61,13 @@ impl Stacks {
     pub fn unmap(&self) {
         self.stacks.unmap();
         self.nodes.unmap();
+    }
+
+    /// Makes sure of room for 60,000 stacks and a million nodes, because no more can be had from now on; one thread at
+    /// a time.
+    pub fn secure(&self) {
+        self.stacks.secure(1);
+        self.nodes.secure(2);
     }
 
     /// The id of a stack: frame words, innermost caller first ([`pct_format::record::Frame::encode`]). 0 for no frames.

@@ -9,8 +9,10 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::sys;
 
-/// Further levels of a table: the last has 64 times the places.
+/// Further levels of a table: the last has 4096 times the places.
 const MORE: usize = 3;
+/// Each level has two to this power times the places of the one before.
+const GROWTH: usize = 4;
 /// Places looked at before a level counts as full there.
 const PROBES: usize = 16;
 
@@ -71,7 +73,8 @@ fn insert_in_level(level: &[Slot], key: u64, id: u32) -> bool {
     false
 }
 
-/// A hash table in levels, each four times as large as the one before. A key is at the first level that had a place
+/// A hash table in levels, each sixteen times as large as the one before: keys are spread over all pages of a level, so
+/// few keys need a small one. A key is at the first level that had a place
 /// for it when it came, and places are never freed: where a level has a free place for a key, no later one has the
 /// key.
 #[derive(Debug)]
@@ -83,7 +86,7 @@ pub struct Table<const N: usize> {
 
 impl<const N: usize> Table<N> {
     const fn len(level: usize) -> usize {
-        N << (2 * (level + 1))
+        N << (GROWTH * (level + 1))
     }
 
     fn further(&self, level: usize) -> Option<&[Slot]> {
@@ -126,20 +129,36 @@ impl<const N: usize> Table<N> {
         }
     }
 
+    /// Maps a further level if it is not there; one thread at a time. False: there is no memory for it.
+    fn map_further(&self, level: usize, may_call: bool) -> bool {
+        let Some(place) = self.more.get(level) else { return false };
+        if place.load(Ordering::Relaxed).is_null() {
+            let bytes = Self::len(level) * size_of::<Slot>();
+            let Some(memory) = may_call.then(|| sys::map_memory(bytes).ok()).flatten() else {
+                return false;
+            };
+            // SAFETY: fresh memory of our own. The child of a fork begins without it.
+            let _ = unsafe { sys::madvise(memory, bytes, sys::MADV_DONTFORK) };
+            place.store(memory.cast(), Ordering::Release);
+        }
+        true
+    }
+
+    /// Makes sure of some further levels, because none can be added from now on; one thread at a time.
+    pub fn secure(&self, levels: usize) {
+        for level in 0..levels {
+            self.map_further(level, true);
+        }
+    }
+
     /// Adds a key; one thread at a time. False: it has no place, and no memory for more.
     pub fn insert(&self, key: u64, id: u32, may_call: bool) -> bool {
         if insert_in_level(&self.first, key, id) {
             return true;
         }
-        for (level, place) in self.more.iter().enumerate() {
-            if place.load(Ordering::Relaxed).is_null() {
-                let bytes = Self::len(level) * size_of::<Slot>();
-                let Some(memory) = may_call.then(|| sys::map_memory(bytes).ok()).flatten() else {
-                    return false;
-                };
-                // SAFETY: fresh memory of our own. The child of a fork begins without it.
-                let _ = unsafe { sys::madvise(memory, bytes, sys::MADV_DONTFORK) };
-                place.store(memory.cast(), Ordering::Release);
+        for level in 0..MORE {
+            if !self.map_further(level, may_call) {
+                return false;
             }
             if self.further(level).is_some_and(|slots| insert_in_level(slots, key, id)) {
                 return true;
@@ -160,19 +179,20 @@ mod tests {
             // SAFETY: zeros are an empty table.
             unsafe { &*memory.cast() }
         };
-        // 64 + 256 + 1024 + 4096 places; the last are hard to find.
-        let keys: Vec<u64> = (0..2500).map(|i| mix(i) | 1).collect();
+        // 64 + 1024 + 16384 + 262144 places; the last are hard to find.
+        let keys: Vec<u64> = (0..60_000).map(|i| mix(i) | 1).collect();
         let mut added = 0;
         for (id, key) in (1..).zip(&keys) {
             assert_eq!(table.find(*key), None);
             added += u32::from(table.insert(*key, id, true));
-            for (id, key) in (1..=id).zip(&keys).step_by(97).filter(|_| added == id) {
-                assert_eq!(table.find(*key), Some(id));
+            if id % 997 == 0 {
+                let known = (1..=id).zip(&keys).step_by(97);
+                assert!(known.into_iter().all(|(id, key)| table.find(*key) == Some(id)));
             }
         }
-        assert_eq!(added, 2500);
+        assert_eq!(added, 60_000);
         assert!((1..).zip(&keys).all(|(id, key)| table.find(*key) == Some(id)));
-        assert!((5000..6000).all(|i| table.find(mix(i) | 1).is_none()));
+        assert!((200_000..201_000).all(|i| table.find(mix(i) | 1).is_none()));
     }
 
     #[test]
@@ -182,5 +202,8 @@ mod tests {
         let table: &Table<64> = unsafe { &*memory.cast() };
         let added = (0..1000).filter(|i| table.insert(mix(*i) | 1, *i as u32, false)).count();
         assert!((32..=64).contains(&added));
+        table.secure(1);
+        let more = (1000..1500).filter(|i| table.insert(mix(*i) | 1, *i as u32, false)).count();
+        assert!(more > 480, "{more} of 500 in 1024 places");
     }
 }
