@@ -14,7 +14,7 @@
 use crate::go::{self, Spot};
 use crate::headers::Headers;
 use crate::memory::{Memory, ProcessMemory};
-use pct_unwind::object::locate;
+use pct_unwind::locate::{Effort, locate};
 use pct_unwind::reader::Section;
 use pct_unwind::table::{self, FdeRef, Table};
 use self_cell::{MutBorrow, self_cell};
@@ -59,10 +59,10 @@ pub(crate) struct Object {
 
 impl Object {
     /// Copies the unwind data of the object with these headers.
-    fn copy(memory: &ProcessMemory, headers: &Headers) -> Option<Object> {
+    fn copy(memory: &ProcessMemory, headers: &Headers, effort: Effort) -> Option<Object> {
         let base = headers.lowest;
         let (mut index, mut eh, eh_addr) =
-            Self::linked(memory, headers).unwrap_or_else(|| (Vec::new(), Vec::new(), base));
+            Self::linked(memory, headers, effort).unwrap_or_else(|| (Vec::new(), Vec::new(), base));
         let eh_at = eh_addr.checked_sub(base)?;
         let fdes = [0, index.len() / 2, index.len().saturating_sub(1)];
         let fdes = fdes.iter().filter_map(|at| index.get(*at)).map(|entry| entry.fde as usize);
@@ -87,9 +87,13 @@ impl Object {
     }
 
     /// The `.eh_frame` that the linker wrote, with its index, and its address.
-    fn linked(memory: &ProcessMemory, headers: &Headers) -> Option<(Vec<FdeRef>, Vec<u8>, u64)> {
+    fn linked(
+        memory: &ProcessMemory,
+        headers: &Headers,
+        effort: Effort,
+    ) -> Option<(Vec<FdeRef>, Vec<u8>, u64)> {
         let base = headers.lowest;
-        let found = locate(&headers.with(memory), headers.at)?;
+        let found = locate(&headers.with(memory), headers.at, effort)?;
         let room = found.eh_end.checked_sub(found.eh).filter(|n| *n <= MOST)?;
         let listed = found.list.and_then(|(at, n)| {
             let raw =
@@ -166,8 +170,8 @@ impl KnownFile {
     }
 }
 
-/// How often unwind data are looked for. The first look may come while the loader of a process maps the object: then
-/// its code is there, and its unwind data are not.
+/// How often unwind data are looked for. The first look goes by the object's headers alone, and may come while the
+/// loader of a process maps the object: then its code is there, and its unwind data are not.
 const MOST_LOOKS: u8 = 2;
 
 /// Most files that are remembered, with and without unwind data.
@@ -194,7 +198,8 @@ impl Objects {
             None => KnownFile { file, object: None, in_vain: 0 },
         };
         if now.in_vain == 0 && now.object.is_none() || wanted && now.is_unsure() {
-            now.object = Object::copy(memory, headers).map(Rc::new);
+            let effort = if now.in_vain == 0 { Effort::Header } else { Effort::Shape };
+            now.object = Object::copy(memory, headers, effort).map(Rc::new);
             now.in_vain += u8::from(now.object.is_none());
         }
         let found = now.object.clone();

@@ -2,7 +2,8 @@
 //!
 //! Usually a program header refers to `.eh_frame_hdr`, and that to `.eh_frame`. Static glibc programs lack that header
 //! (they register their `.eh_frame` themselves at the start), and the section table of the file is not mapped. For
-//! them, the first common entry (CIE) is searched in the read-only segments. A candidate is accepted if it is
+//! them, the first common entry (CIE) is searched in the read-only segments, once a walk needs it: a library that is
+//! 30 MB of tables and no code lacks that header, too. A candidate is accepted if it is
 //! well-formed as a CIE *and* the entry after it is an FDE that refers back to it and covers an address in an
 //! executable segment.
 //!
@@ -184,11 +185,21 @@ pub fn each_segment<M: Memory>(memory: &M, base: u64, mut each: impl FnMut(Loade
     }
 }
 
+/// How hard unwind data are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// By the program header that refers to them.
+    Header,
+    /// If there is none, by their shape: reads up to 64 MB.
+    Shape,
+}
+
 /// Finds the unwind data of the x86-64 object whose ELF header is at `base`.
-pub fn locate<M: Memory>(memory: &M, base: u64) -> Option<Located> {
+pub fn locate<M: Memory>(memory: &M, base: u64, effort: Effort) -> Option<Located> {
     let memory = Ahead::<_, HEAD_BYTES>::new(memory, base);
     let segments = Segments::read_headers(&memory, base)?;
-    segments.by_header().or_else(|| segments.by_scan())
+    let by_header = segments.by_header();
+    if by_header.is_some() || effort == Effort::Header { by_header } else { segments.by_scan() }
 }
 
 #[cfg(test)]
@@ -200,7 +211,9 @@ mod tests {
     const BASE: u64 = 0x40_0000;
 
     fn found(image: &[u8]) -> Option<Located> {
-        locate(&BytesAt { at: BASE, bytes: image }, BASE)
+        let memory = BytesAt { at: BASE, bytes: image };
+        assert_eq!(locate(&memory, BASE, Effort::Header), None, "there is no header");
+        locate(&memory, BASE, Effort::Shape)
     }
 
     #[test]

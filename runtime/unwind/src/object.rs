@@ -21,14 +21,13 @@ use core::ptr::NonNull;
 use core::slice;
 use core::sync::atomic::AtomicU8;
 
+use super::locate::{Effort, Located, locate};
 use super::os;
 use super::paged_table::PagedTable;
 use super::pages::{PAGE, Pages};
 use super::reader::Section;
 use super::set::Data;
 use super::table::{self, FdeRef, Table};
-
-pub use super::locate::{Located, locate};
 
 /// Most unwind data that is copied. No known object has a quarter of it.
 const MOST: u64 = 256 << 20;
@@ -51,8 +50,8 @@ enum Kept {
 impl Object {
     /// Finds the unwind data of the object whose ELF header is at `base`, and copies them if they have no list of
     /// functions. `None`: it has none, or they cannot be read.
-    pub(super) fn load(base: u64) -> Option<NonNull<Object>> {
-        let found = locate(&os::OwnMemory, base)?;
+    pub(super) fn load(base: u64, effort: Effort) -> Option<NonNull<Object>> {
+        let found = locate(&os::OwnMemory, base, effort)?;
         Self::paged(&found).or_else(|| Self::whole(&found))
     }
 
@@ -234,12 +233,13 @@ mod tests {
     use super::*;
     use crate::reader::Lack;
     use crate::rule::Rule;
+    use pct_kit::Dice;
 
     #[test]
     fn every_function_of_our_own_libraries_is_found_by_its_pages_as_in_the_whole() {
         let mut seen = 0;
         for base in crate::testing::own_objects() {
-            let Some(found) = locate(&os::OwnMemory, base) else { continue };
+            let Some(found) = locate(&os::OwnMemory, base, Effort::Shape) else { continue };
             let (Some(whole), Some(paged)) = (Object::whole(&found), Object::paged(&found)) else { continue };
             // SAFETY: they were just made, they are freed below.
             let (one, other) = unsafe { (whole.as_ref(), paged.as_ref()) };
@@ -276,7 +276,8 @@ mod tests {
 
     #[test]
     fn what_was_not_copied_before_is_not_to_be_had_where_nothing_may_be_copied() {
-        let base = crate::testing::own_objects().into_iter().find_map(|base| locate(&os::OwnMemory, base));
+        let locate = |base| locate(&os::OwnMemory, base, Effort::Header);
+        let base = crate::testing::own_objects().into_iter().find_map(locate);
         let object = Object::paged(&base.expect("an object with unwind data")).expect("a list");
         // SAFETY: it was just made, it is freed below.
         let object_ref = unsafe { object.as_ref() };
@@ -297,9 +298,63 @@ mod tests {
     }
 
     #[test]
+    fn damaged_data_are_read_page_by_page_without_harm_or_end() {
+        let rounds = pct_kit::asked("PCT_UNWIND_ROUNDS", 300);
+        let bytes = |found: &Located| found.eh_end - found.hdr;
+        let located = |base| locate(&os::OwnMemory, base, Effort::Header);
+        let all = crate::testing::own_objects().into_iter().filter_map(located);
+        let found = all.filter(|found| bytes(found) < 1 << 19).max_by_key(bytes).expect("an object");
+        let from = found.hdr.min(found.eh) & !(PAGE as u64 - 1);
+        let mut whole = vec![0; (found.eh_end - from) as usize];
+        assert!(os::copy(from, &mut whole), "it is readable");
+        let memory = os::map(whole.len()).expect("memory");
+        let delta = (memory.expose_provenance() as u64).wrapping_sub(from);
+        let moved = |at: u64| at.wrapping_add(delta);
+        let here = Located {
+            lowest: moved(found.lowest),
+            hdr: moved(found.hdr),
+            hdr_end: moved(found.hdr_end),
+            eh: moved(found.eh),
+            eh_end: moved(found.eh_end),
+            list: found.list,
+        };
+        let mut dice = Dice::new(7);
+        let mut covered = 0;
+        for round in 0..rounds {
+            let mut damaged = whole.clone();
+            for _ in 0..dice.index(200) {
+                let at = dice.index(damaged.len());
+                let len = 1 + dice.index(8);
+                damaged.iter_mut().skip(at).take(len).for_each(|byte| *byte = dice.roll() as u8);
+            }
+            // SAFETY: fresh memory of this length, which only the kernel reads for us.
+            unsafe { memory.copy_from_nonoverlapping(damaged.as_ptr(), damaged.len()) };
+            let object = Object::paged(&here).expect("a list");
+            // SAFETY: it was just made, it is freed below.
+            let data = unsafe { object.as_ref() }.data();
+            for _ in 0..50 {
+                let pc = here.lowest.wrapping_add(dice.roll() % (here.eh_end - here.lowest));
+                let mut pages = 0;
+                let rule = data
+                    .find(pc, || {
+                        pages += 1;
+                        pages <= 100
+                    })
+                    .map(|fde| Rule::compile(&fde, pc));
+                covered += usize::from(rule.is_ok());
+                let _ = data.gap(pc, || false);
+            }
+            // SAFETY: nothing refers to it any more.
+            unsafe { Object::free(object) };
+            assert!(round > 0 || covered > 0, "some code is covered");
+        }
+        os::unmap(memory, whole.len());
+    }
+
+    #[test]
     fn what_is_no_object_is_refused() {
-        assert!(Object::load(8).is_none());
+        assert!(Object::load(8, Effort::Shape).is_none());
         let page = vec![0x7fu8; 8192];
-        assert!(Object::load(page.as_ptr().expose_provenance() as u64).is_none());
+        assert!(Object::load(page.as_ptr().expose_provenance() as u64, Effort::Shape).is_none());
     }
 }

@@ -28,6 +28,7 @@ use core::ptr::{self, NonNull};
 use core::slice;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
+use super::locate::Effort;
 use super::object::Object;
 use super::os;
 use super::pages;
@@ -64,8 +65,8 @@ pub struct Refreshed {
     pub waiting: usize,
 }
 
-/// How often unwind data of an object are looked for. The first look may come while the loader maps the object: then
-/// its code is there, and its unwind data are not.
+/// How often unwind data of an object are looked for. The first look goes by the object's headers alone, and may come
+/// while the loader maps the object: then its code is there, and its unwind data are not.
 const MOST_LOOKS: u8 = 2;
 
 /// A region and the object that it shares.
@@ -361,7 +362,8 @@ fn publishable(
             match here.iter().rev().find(same).or(before.filter(|k| !(wanted && k.is_unsure()))) {
                 Some(k) => (k.object, k.looks),
                 None => {
-                    let loaded = Object::load(region.base);
+                    let effort = if before.is_some() { Effort::Shape } else { Effort::Header };
+                    let loaded = Object::load(region.base, effort);
                     out.loaded += usize::from(loaded.is_some());
                     out.without += usize::from(loaded.is_none());
                     (loaded, before.map_or(0, |k| k.looks) + 1)

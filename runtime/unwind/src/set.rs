@@ -48,8 +48,9 @@ pub struct Entry<'a> {
     pub end: u64,
     /// Unwind data of its object. `None`: the object has no unwind data, and frame pointers may serve.
     pub data: Option<Data<'a>>,
-    /// The object had none when it was looked at, perhaps because the loader was still mapping it. It is looked at once
-    /// more when a walk needs them ([`Registry::look_once_more`](crate::Registry::look_once_more)).
+    /// None were found at the first look: perhaps the loader was still mapping the object, or they must be looked for
+    /// by their shape. It is looked at once more when a walk needs them
+    /// ([`Registry::look_once_more`](crate::Registry::look_once_more)).
     pub unsure: bool,
 }
 

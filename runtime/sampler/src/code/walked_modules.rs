@@ -39,7 +39,7 @@ static FOUND_DATA: AtomicBool = AtomicBool::new(false);
 /// A walk needed unwind data that were not there when they were looked for: the next look looks once more, and may be
 /// at once.
 #[cold]
-pub(super) fn expect_data() {
+pub(crate) fn expect_data() {
     REGISTRY.look_once_more();
     expect_change();
 }

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use crate::code::walked_modules;
 use crate::heap;
 use crate::process::session::Session;
-use crate::process::{file, housekeeper};
+use crate::process::{bookkeeping, file, housekeeper};
 use pct_format::layout;
 
 /// Blocks allocated before growing may become impossible: 4 MiB.
@@ -32,6 +32,10 @@ pub fn secure(session: &Session) {
 /// Makes sure of memory that handlers fill as they need it, and copies what they read. Called before the host forbids
 /// system calls; the caller blocks signals.
 pub fn secure_memory(session: &Session) {
+    walked_modules::expect_data();
+    if let Some(mut house) = session.house.lock_patiently(true) {
+        bookkeeping::refresh_regions(session, &mut house);
+    }
     walked_modules::copy_all();
     if let Some(_keep) = session.keep.lock_patiently(true) {
         session.stacks.secure();

@@ -7,7 +7,7 @@
 use object::{Object, ObjectSection, ObjectSegment};
 use pct_elf::BytesAt;
 use pct_kit::Dice;
-use pct_unwind::object::locate;
+use pct_unwind::locate::{Effort, locate};
 use pct_unwind::reader::Section;
 use pct_unwind::set::{Data, Entry, Set};
 use pct_unwind::stack::Memory;
@@ -179,7 +179,7 @@ fn damaged_elf_headers_are_refused_or_located_within_bounds() {
         // The damaged page replaces the first one of the object.
         image[..head.len()].copy_from_slice(&head);
         image[..page.len()].copy_from_slice(&page);
-        if let Some(found) = locate(&BytesAt { at: base, bytes: &image }, base) {
+        if let Some(found) = locate(&BytesAt { at: base, bytes: &image }, base, Effort::Shape) {
             located += 1;
             assert!(found.hdr < found.hdr_end && found.eh < found.eh_end);
             if let Some((at, n)) = found.list {
