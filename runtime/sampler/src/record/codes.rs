@@ -19,7 +19,7 @@ pub(crate) const PART_OCTETS: usize = 3500;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Codes {
-    pub(crate) table: Table<CODES>,
+    pub(crate) table: Table<CODES, 16>,
     /// Id of the newest.
     pub(crate) newest: AtomicU32,
     /// Words that they take in the file.

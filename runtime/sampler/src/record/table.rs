@@ -13,8 +13,6 @@ use crate::sys;
 const MORE: usize = 3;
 /// Each level has two to this power times the places of the one before.
 const GROWTH: usize = 4;
-/// Places looked at before a level counts as full there.
-const PROBES: usize = 16;
 
 /// One place of a table: key 0 = free.
 #[derive(Debug)]
@@ -45,7 +43,7 @@ enum Looked {
 }
 
 #[inline(always)]
-fn find_in_level(level: &[Slot], key: u64) -> Looked {
+fn find_in_level<const PROBES: usize>(level: &[Slot], key: u64) -> Looked {
     let mask = level.len() - 1;
     for probe in 0..PROBES {
         let Some(slot) = level.get(((key >> 20) as usize + probe) & mask) else { return Looked::Nowhere };
@@ -59,7 +57,7 @@ fn find_in_level(level: &[Slot], key: u64) -> Looked {
 }
 
 /// Adds a key; one thread at a time. False: no place near.
-fn insert_in_level(level: &[Slot], key: u64, id: u32) -> bool {
+fn insert_in_level<const PROBES: usize>(level: &[Slot], key: u64, id: u32) -> bool {
     let mask = level.len() - 1;
     for probe in 0..PROBES {
         let Some(slot) = level.get(((key >> 20) as usize + probe) & mask) else { return false };
@@ -73,20 +71,21 @@ fn insert_in_level(level: &[Slot], key: u64, id: u32) -> bool {
     false
 }
 
-/// A hash table in levels, each sixteen times as large as the one before: keys are spread over all pages of a level, so
-/// few keys need a small one. A key is at the first level that had a place
-/// for it when it came, and places are never freed: where a level has a free place for a key, no later one has the
-/// key.
+/// A hash table in levels. The first has `PLACES` places, and each further one sixteen times as many as the one before:
+/// keys are spread over all pages of a level, so few keys are to be in a small one. A key is at the first level where
+/// one of `PROBES` places was free for it when it came, and places are never freed: where a level has a free place for
+/// a key, no later one has the key. Few `PROBES` make a look-up quick in a table of several levels, and fill each level
+/// less.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Table<const N: usize> {
-    first: [Slot; N],
+pub struct Table<const PLACES: usize, const PROBES: usize> {
+    first: [Slot; PLACES],
     more: [AtomicPtr<Slot>; MORE],
 }
 
-impl<const N: usize> Table<N> {
+impl<const PLACES: usize, const PROBES: usize> Table<PLACES, PROBES> {
     const fn len(level: usize) -> usize {
-        N << (GROWTH * (level + 1))
+        PLACES << (GROWTH * (level + 1))
     }
 
     fn further(&self, level: usize) -> Option<&[Slot]> {
@@ -99,7 +98,7 @@ impl<const N: usize> Table<N> {
     /// The number under a key.
     #[must_use]
     pub fn find(&self, key: u64) -> Option<u32> {
-        match find_in_level(&self.first, key) {
+        match find_in_level::<PROBES>(&self.first, key) {
             Looked::Found(id) => Some(id),
             Looked::Nowhere => None,
             Looked::Crowded => self.find_further(key),
@@ -109,7 +108,7 @@ impl<const N: usize> Table<N> {
     #[inline(never)]
     fn find_further(&self, key: u64) -> Option<u32> {
         for level in 0..MORE {
-            match find_in_level(self.further(level)?, key) {
+            match find_in_level::<PROBES>(self.further(level)?, key) {
                 Looked::Found(id) => return Some(id),
                 Looked::Nowhere => return None,
                 Looked::Crowded => {}
@@ -153,14 +152,14 @@ impl<const N: usize> Table<N> {
 
     /// Adds a key; one thread at a time. False: it has no place, and no memory for more.
     pub fn insert(&self, key: u64, id: u32, may_call: bool) -> bool {
-        if insert_in_level(&self.first, key, id) {
+        if insert_in_level::<PROBES>(&self.first, key, id) {
             return true;
         }
         for level in 0..MORE {
             if !self.map_further(level, may_call) {
                 return false;
             }
-            if self.further(level).is_some_and(|slots| insert_in_level(slots, key, id)) {
+            if self.further(level).is_some_and(|slots| insert_in_level::<PROBES>(slots, key, id)) {
                 return true;
             }
         }
@@ -174,8 +173,8 @@ mod tests {
 
     #[test]
     fn a_table_grows_and_forgets_nothing() {
-        let table: &Table<64> = {
-            let memory = sys::map_memory(size_of::<Table<64>>()).expect("memory");
+        let table: &Table<64, 16> = {
+            let memory = sys::map_memory(size_of::<Table<64, 16>>()).expect("memory");
             // SAFETY: zeros are an empty table.
             unsafe { &*memory.cast() }
         };
@@ -197,9 +196,9 @@ mod tests {
 
     #[test]
     fn without_system_calls_a_table_stays_as_it_is() {
-        let memory = sys::map_memory(size_of::<Table<64>>()).expect("memory");
+        let memory = sys::map_memory(size_of::<Table<64, 16>>()).expect("memory");
         // SAFETY: zeros are an empty table.
-        let table: &Table<64> = unsafe { &*memory.cast() };
+        let table: &Table<64, 16> = unsafe { &*memory.cast() };
         let added = (0..1000).filter(|i| table.insert(mix(*i) | 1, *i as u32, false)).count();
         assert!((32..=64).contains(&added));
         table.secure(1);
