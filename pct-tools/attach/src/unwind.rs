@@ -9,7 +9,7 @@ use crate::objects::{self, Objects};
 use crate::ptrace::sys::Regs;
 use crate::tasks;
 use pct_format::record::CutCause;
-use pct_unwind::set::{Data, Entry, Set};
+use pct_unwind::set::{AnyTable, Entry, Set};
 use pct_unwind::{Budget, Cache, Gregs, Placed, stack, walk};
 use procfs::process::{MMPermissions, MemoryMap};
 use self_cell::self_cell;
@@ -60,8 +60,8 @@ impl Known {
 }
 
 fn entry((start, end, data, unsure): &Region) -> Entry<'_> {
-    let data = data.as_deref().map(|data| Data::Whole(data.table()));
-    Entry { start: *start, end: *end, data, unsure: *unsure }
+    let table = data.as_deref().map(|data| AnyTable::Whole(data.table()));
+    Entry { start: *start, end: *end, table, unsure: *unsure }
 }
 
 /// Walks stacks of one target.

@@ -1,6 +1,6 @@
 //! Nanoseconds per frame: pct's walk, framehop and glibc's `backtrace()`, on the same stack in the same handler.
 //!
-//! `cargo bench -p pct-sampler --bench unwind`. A chain of distinct functions ends in a signal that the program sends
+//! `cargo bench -p pct-unwind --bench unwind`. A chain of distinct functions ends in a signal that the program sends
 //! itself. The handler walks the interrupted stack again and again. *warm*: every rule is cached. *cold*: no rule is
 //! cached (but the data is in the processor's caches). Rounds of the candidates are interleaved, and medians are
 //! printed.

@@ -188,9 +188,9 @@ pub fn each_segment<M: Memory>(memory: &M, base: u64, mut each: impl FnMut(Loade
 /// How hard unwind data are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
-    /// By the program header that refers to them.
+    /// Only the program header that refers to them is looked at.
     Header,
-    /// If there is none, by their shape: reads up to 64 MB.
+    /// If the object has no such header, its read-only segments are searched for bytes of their shape: up to 64 MB.
     Shape,
 }
 

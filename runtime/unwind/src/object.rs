@@ -24,9 +24,9 @@ use core::sync::atomic::AtomicU8;
 use super::locate::{Effort, Located, locate};
 use super::os;
 use super::paged_table::PagedTable;
-use super::pages::{PAGE, Pages};
+use super::pages::{PAGE, Pages, page_of};
 use super::reader::Section;
-use super::set::Data;
+use super::set::AnyTable;
 use super::table::{self, FdeRef, Table};
 
 /// Most unwind data that is copied. No known object has a quarter of it.
@@ -56,10 +56,10 @@ impl Object {
     }
 
     /// The unwind data.
-    pub(super) fn data(&self) -> Data<'_> {
+    pub(super) fn table(&self) -> AnyTable<'_> {
         match &self.kept {
-            Kept::Whole(table) => Data::Whole(table),
-            Kept::Paged(table) => Data::Paged(table),
+            Kept::Whole(table) => AnyTable::Whole(table),
+            Kept::Paged(table) => AnyTable::Paged(table),
         }
     }
 
@@ -74,31 +74,20 @@ impl Object {
     /// Makes room for it. `None`: there is no list, or it is in another segment, which no known linker does.
     fn paged(found: &Located) -> Option<NonNull<Object>> {
         let (list, count) = found.list.filter(|_| found.hdr_end == found.eh_end)?;
-        let from = found.hdr.min(found.eh) & !(PAGE as u64 - 1);
+        let list = found.hdr.checked_add(list as u64)?;
+        let from = page_of(found.hdr.min(found.eh));
         let bytes = found.eh_end.checked_sub(from).filter(|&len| len <= MOST)? as usize;
-        let count_of_pages = bytes.div_ceil(PAGE);
-        let front = HEAD.checked_add(count_of_pages)?.checked_next_multiple_of(PAGE)?;
-        let len = front.checked_add(count_of_pages.checked_mul(PAGE)?)?;
+        let most_pages = bytes.div_ceil(PAGE);
+        let front = HEAD.checked_add(most_pages)?.checked_next_multiple_of(PAGE)?;
+        let len = front.checked_add(most_pages.checked_mul(PAGE)?)?;
         let at = os::map(len)?;
         // SAFETY: the mapping is fresh, zeroed (valid states) and long enough for the head, a state for each page, and
         // the pages from `front` on; it lives until `Object::free`, whose caller vouches that no reference is left.
         let pages = unsafe {
-            let states = slice::from_raw_parts(at.add(HEAD).cast::<AtomicU8>(), count_of_pages);
+            let states = slice::from_raw_parts(at.add(HEAD).cast::<AtomicU8>(), most_pages);
             Pages::new(from, at.add(front), states)
         };
-        let list = found.hdr.checked_add(list as u64);
-        let table = list.map(|list| PagedTable {
-            pages,
-            lo: found.lowest,
-            hdr: found.hdr,
-            list,
-            count,
-            eh: found.eh,
-        });
-        let Some(table) = table else {
-            os::unmap(at, len);
-            return None;
-        };
+        let table = PagedTable { pages, lo: found.lowest, hdr: found.hdr, list, count, eh: found.eh };
         // SAFETY: the mapping begins with room for the head.
         Some(unsafe { write_head(at, Kept::Paged(table), len) })
     }
@@ -243,8 +232,8 @@ mod tests {
             let (Some(whole), Some(paged)) = (Object::whole(&found), Object::paged(&found)) else { continue };
             // SAFETY: they were just made, they are freed below.
             let (one, other) = unsafe { (whole.as_ref(), paged.as_ref()) };
-            let Data::Whole(table) = one.data() else { panic!("it is whole") };
-            let data = other.data();
+            let AnyTable::Whole(table) = one.table() else { panic!("it is whole") };
+            let data = other.table();
             let pages = other.pages().expect("it has pages");
             assert_eq!(data.find(table.eh_frame().addr, || true).err(), Some(Lack::Nothing));
             assert!(pages.copied() <= 20, "{} pages for one look", pages.copied());
@@ -281,7 +270,7 @@ mod tests {
         let object = Object::paged(&base.expect("an object with unwind data")).expect("a list");
         // SAFETY: it was just made, it is freed below.
         let object_ref = unsafe { object.as_ref() };
-        let (data, pages) = (object_ref.data(), object_ref.pages().expect("it has pages"));
+        let (data, pages) = (object_ref.table(), object_ref.pages().expect("it has pages"));
         let pc = what_was_not_copied_before_is_not_to_be_had_where_nothing_may_be_copied as fn();
         let pc = (pc as *const ()).expose_provenance() as u64 + 1;
         assert_eq!(data.find(pc, || false).err(), Some(Lack::NotNow));
@@ -304,7 +293,7 @@ mod tests {
         let located = |base| locate(&os::OwnMemory, base, Effort::Header);
         let all = crate::testing::own_objects().into_iter().filter_map(located);
         let found = all.filter(|found| bytes(found) < 1 << 19).max_by_key(bytes).expect("an object");
-        let from = found.hdr.min(found.eh) & !(PAGE as u64 - 1);
+        let from = page_of(found.hdr.min(found.eh));
         let mut whole = vec![0; (found.eh_end - from) as usize];
         assert!(os::copy(from, &mut whole), "it is readable");
         let memory = os::map(whole.len()).expect("memory");
@@ -331,7 +320,7 @@ mod tests {
             unsafe { memory.copy_from_nonoverlapping(damaged.as_ptr(), damaged.len()) };
             let object = Object::paged(&here).expect("a list");
             // SAFETY: it was just made, it is freed below.
-            let data = unsafe { object.as_ref() }.data();
+            let data = unsafe { object.as_ref() }.table();
             for _ in 0..50 {
                 let pc = here.lowest.wrapping_add(dice.roll() % (here.eh_end - here.lowest));
                 let mut pages = 0;

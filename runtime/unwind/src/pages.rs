@@ -30,6 +30,8 @@ use super::reader::Lack;
 
 /// Bytes of a page.
 pub(super) const PAGE: usize = 4096;
+/// The same, as a distance of addresses.
+const PAGE_DISTANCE: u64 = PAGE as u64;
 /// States of a page.
 const ABSENT: u8 = 0;
 const CLAIMED: u8 = 1;
@@ -40,6 +42,11 @@ const PATIENCE: u32 = 64;
 const MOST_EXTRA: usize = 64;
 /// Most attempts to publish one, while others do the same.
 const ATTEMPTS: usize = 16;
+
+/// Address of the page that contains `at`.
+pub(super) const fn page_of(at: u64) -> u64 {
+    at & !(PAGE_DISTANCE - 1)
+}
 
 /// Pages that are being copied at this moment, in the whole process.
 static COPYING: AtomicU32 = AtomicU32::new(0);
@@ -192,9 +199,9 @@ impl Pages {
 
     /// Copies every page that is not there yet.
     pub(super) fn copy_all(&self) {
-        for page in 0..self.states.len() {
+        for at in (self.from..).step_by(PAGE).take(self.states.len()) {
             // What cannot be read is no worse off than before.
-            let _ = self.get(self.from.wrapping_add((page * PAGE) as u64), PAGE, || true);
+            let _ = self.get(at, PAGE, || true);
         }
     }
 
@@ -216,7 +223,7 @@ impl Pages {
 impl Extra {
     /// Copies the pages of `len` bytes at address `at`.
     fn copy(at: u64, len: usize) -> Result<*mut Extra, Lack> {
-        let from = at & !(PAGE as u64 - 1);
+        let from = page_of(at);
         let len =
             at.checked_add(len as u64).and_then(|end| end.checked_sub(from)).ok_or(Lack::Nothing)? as usize;
         let len = len.checked_next_multiple_of(PAGE).ok_or(Lack::Nothing)?;
@@ -270,15 +277,15 @@ mod tests {
     fn a_page_is_copied_once_and_stays_when_the_memory_goes() {
         let (source, from, pages) = four();
         assert_eq!(pages.get(from + 100, 8, || false).err(), Some(Lack::NotNow));
-        let across = pages.get(from + PAGE as u64 - 2, 4, || true).expect("readable");
+        let across = pages.get(from + PAGE_DISTANCE - 2, 4, || true).expect("readable");
         assert_eq!((&across[..4], pages.copied()), (&[1, 1, 2, 2][..], 2));
         assert_eq!(across.len(), 2 + PAGE, "up to the end of a page");
-        assert!(os::protect_none(from + 3 * PAGE as u64, PAGE as u64));
-        assert_eq!(pages.get(from + 4 * PAGE as u64 - 8, 8, || true).err(), Some(Lack::Unreadable));
+        assert!(os::protect_none(from + 3 * PAGE_DISTANCE, PAGE_DISTANCE));
+        assert_eq!(pages.get(from + 4 * PAGE_DISTANCE - 8, 8, || true).err(), Some(Lack::Unreadable));
         os::unmap(source, 4 * PAGE);
-        assert_eq!(pages.get(from + 2 * PAGE as u64, 8, || true).err(), Some(Lack::Unreadable));
-        assert_eq!(pages.get(from + PAGE as u64 - 1, 2, || false).map(|bytes| bytes[1]), Ok(2));
-        for (at, len) in [(from - 1, 8), (from + 4 * PAGE as u64 - 4, 8), (from, usize::MAX), (0, 1)] {
+        assert_eq!(pages.get(from + 2 * PAGE_DISTANCE, 8, || true).err(), Some(Lack::Unreadable));
+        assert_eq!(pages.get(from + PAGE_DISTANCE - 1, 2, || false).map(|bytes| bytes[1]), Ok(2));
+        for (at, len) in [(from - 1, 8), (from + 4 * PAGE_DISTANCE - 4, 8), (from, usize::MAX), (0, 1)] {
             assert!(pages.get(at, len, || true).is_err(), "{at:#x} {len}");
         }
     }
@@ -288,7 +295,7 @@ mod tests {
         let (_, from, pages) = four();
         let state = &pages.states[1];
         state.store(CLAIMED, Ordering::Relaxed);
-        let at = from + PAGE as u64 - 2;
+        let at = from + PAGE_DISTANCE - 2;
         assert_eq!(pages.get(at, 4, || false).err(), Some(Lack::NotNow));
         assert_eq!(pages.get(at, 4, || true).map(|bytes| &bytes[..4]), Ok(&[1, 1, 2, 2][..]));
         assert_eq!(pages.get(at, 4, || false).map(|bytes| bytes[3]), Ok(2), "others find it");
@@ -310,7 +317,7 @@ mod tests {
                     let pages = &pages;
                     scope.spawn(move || {
                         for page in (0..4).map(|n| (n + first) % 4) {
-                            let bytes = pages.get(from + page * PAGE as u64, 8, || true).expect("readable");
+                            let bytes = pages.get(from + page * PAGE_DISTANCE, 8, || true).expect("readable");
                             assert_eq!(bytes[..8], [page as u8 + 1; 8]);
                         }
                     });

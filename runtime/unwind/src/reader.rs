@@ -24,14 +24,14 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Why there is no answer.
+/// Why unwind data gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
-    /// There is none: no function is there, or the bytes make no sense.
+    /// No function has this address, or the bytes are malformed.
     Nothing,
-    /// It is in memory that cannot be read.
+    /// The kernel could not read the bytes.
     Unreadable,
-    /// It is in memory that was not copied yet and may not be copied now.
+    /// The bytes were not copied yet and may not be copied now.
     NotNow,
 }
 

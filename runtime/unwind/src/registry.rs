@@ -370,16 +370,16 @@ fn publishable(
                 }
             }
         };
-        let data = object.map(|object| {
+        let table = object.map(|object| {
             // SAFETY: the object is alive as long as a set counts it; the count is the writer's, handlers see
-            // the data only.
+            // the table only.
             unsafe {
                 (*object.as_ptr()).users += 1;
-                (*object.as_ptr()).data()
+                (*object.as_ptr()).table()
             }
         });
         let k = KnownRegion { region, object, looks };
-        entry.write(Entry { start: region.start, end: region.end, data, unsure: k.is_unsure() });
+        entry.write(Entry { start: region.start, end: region.end, table, unsure: k.is_unsure() });
         known.write(k);
         done += 1;
     }

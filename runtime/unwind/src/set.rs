@@ -8,22 +8,22 @@ use super::table::{Functions, Table};
 
 /// The unwind data of an object. What is copied page by page asks `may_copy` for each page that is not there yet.
 #[derive(Clone, Copy, Debug)]
-pub enum Data<'a> {
+pub enum AnyTable<'a> {
     /// All of it is there.
     Whole(&'a Table<'a>),
     /// Its pages are copied when they are read.
     Paged(&'a PagedTable),
 }
 
-impl<'a> Data<'a> {
+impl<'a> AnyTable<'a> {
     /// The FDE that covers `pc`.
     ///
     /// # Errors
     /// [`Lack::Nothing`]: none does.
     pub fn find(self, pc: u64, may_copy: impl FnMut() -> bool) -> Result<Fde<'a>, Lack> {
         match self {
-            Data::Whole(mut table) => Functions::find(&mut table, pc),
-            Data::Paged(table) => Reading { table, may_copy }.find(pc),
+            AnyTable::Whole(mut table) => Functions::find(&mut table, pc),
+            AnyTable::Paged(table) => Reading { table, may_copy }.find(pc),
         }
     }
 
@@ -33,8 +33,8 @@ impl<'a> Data<'a> {
     /// [`Lack::Nothing`]: an FDE covers it.
     pub fn gap(self, pc: u64, may_copy: impl FnMut() -> bool) -> Result<(u64, u64), Lack> {
         match self {
-            Data::Whole(mut table) => Functions::gap(&mut table, pc),
-            Data::Paged(table) => Reading { table, may_copy }.gap(pc),
+            AnyTable::Whole(mut table) => Functions::gap(&mut table, pc),
+            AnyTable::Paged(table) => Reading { table, may_copy }.gap(pc),
         }
     }
 }
@@ -47,7 +47,7 @@ pub struct Entry<'a> {
     /// Address behind the last.
     pub end: u64,
     /// Unwind data of its object. `None`: the object has no unwind data, and frame pointers may serve.
-    pub data: Option<Data<'a>>,
+    pub table: Option<AnyTable<'a>>,
     /// None were found at the first look: perhaps the loader was still mapping the object, or they must be looked for
     /// by their shape. It is looked at once more when a walk needs them
     /// ([`Registry::look_once_more`](crate::Registry::look_once_more)).
@@ -86,8 +86,8 @@ impl<'a> Set<'a> {
     /// The data are there and cannot be read, or not now.
     pub fn rule(&self, pc: u64, may_copy: impl FnMut() -> bool) -> Result<Rule, Lack> {
         let Some(entry) = self.region(pc) else { return Ok(Rule::plain(RuleKind::Unknown)) };
-        let Some(data) = entry.data else { return Ok(Rule::plain(RuleKind::Fp)) };
-        match data.find(pc, may_copy) {
+        let Some(table) = entry.table else { return Ok(Rule::plain(RuleKind::Fp)) };
+        match table.find(pc, may_copy) {
             Ok(fde) => Ok(Rule::compile(&fde, pc)),
             Err(Lack::Nothing) => Ok(Rule::plain(RuleKind::Fp)),
             Err(lack) => Err(lack),
@@ -101,7 +101,7 @@ impl<'a> Set<'a> {
     /// [`Lack::Nothing`]: its object has none at all, or has some for it.
     pub fn gap(&self, pc: u64, may_copy: impl FnMut() -> bool) -> Result<(u64, u64), Lack> {
         let region = self.region(pc).ok_or(Lack::Nothing)?;
-        let (from, to) = region.data.ok_or(Lack::Nothing)?.gap(pc, may_copy)?;
+        let (from, to) = region.table.ok_or(Lack::Nothing)?.gap(pc, may_copy)?;
         Ok((from.max(region.start), to.min(region.end)))
     }
 
@@ -110,6 +110,6 @@ impl<'a> Set<'a> {
     /// # Errors
     /// [`Lack::Nothing`]: none does.
     pub fn fde(&self, pc: u64, may_copy: impl FnMut() -> bool) -> Result<Fde<'a>, Lack> {
-        self.region(pc).and_then(|region| region.data).ok_or(Lack::Nothing)?.find(pc, may_copy)
+        self.region(pc).and_then(|region| region.table).ok_or(Lack::Nothing)?.find(pc, may_copy)
     }
 }

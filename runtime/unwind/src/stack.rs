@@ -42,7 +42,7 @@ pub trait Memory {
     fn code_bytes(&mut self, _addr: u64, _into: &mut [u8]) -> bool {
         false
     }
-    /// Takes one of the pages of unwind data that the walk may still copy ([`crate::set::Data`]). False: no more.
+    /// Takes one of the pages of unwind data that the walk may still copy ([`crate::set::AnyTable`]). False: no more.
     fn may_copy(&mut self) -> bool {
         false
     }

@@ -69,9 +69,9 @@ impl FdeRef {
     /// The index entry for an entry of the linker's list: a pair of signed offsets from the header. `None`: it is
     /// outside the object, whose lowest address is `lo`.
     pub(super) fn of_listed(self, hdr_addr: u64, lo: u64, eh_addr: u64) -> Option<FdeRef> {
-        let pc = hdr_addr.wrapping_add(self.pc as i32 as i64 as u64).wrapping_sub(lo);
-        let fde = hdr_addr.wrapping_add(self.fde as i32 as i64 as u64).wrapping_sub(eh_addr);
-        Some(FdeRef { pc: u32::try_from(pc).ok()?, fde: u32::try_from(fde).ok()? })
+        let listed = |offset: u32| hdr_addr.wrapping_add_signed(i64::from(offset.cast_signed()));
+        let pc = u32::try_from(listed(self.pc).wrapping_sub(lo)).ok()?;
+        Some(FdeRef { pc, fde: u32::try_from(listed(self.fde).wrapping_sub(eh_addr)).ok()? })
     }
 }
 

@@ -51,8 +51,6 @@ const R15: u8 = 15;
 const APART_NS: u64 = 10_000_000;
 /// The same where the loader changed something since the last one.
 const LOADER_APART_NS: u64 = 2_000_000;
-/// Unwind data may be copied: no handler of the program's can run meanwhile.
-const MAY_COPY: bool = true;
 /// Depth up to which the period alone limits a walk. Who asks for more wants the entire recursion and pays for it.
 const USUAL_DEPTH: usize = 512;
 
@@ -72,7 +70,7 @@ pub fn words<'r>(session: &Session, ring: &'r Ring, regs: Regs, spare: &'r mut [
         *spare = [Frame::Cut(CutCause::Other).encode()];
         return spare;
     };
-    let len = walk_into((session, ring, MAY_COPY), regs, buffer, 0..depth as usize);
+    let len = walk_into(Walker { session, ring, may_copy: true }, regs, buffer, 0..depth as usize);
     buffer.get_mut(..len).unwrap_or(&mut [])
 }
 
@@ -94,12 +92,14 @@ pub fn words_of_call<'r>(
     if let Some(place) = buffer.first_mut() {
         *place = caller;
     }
-    let mut len = walk_into((session, ring, false), regs, buffer, 1..depth as usize);
+    let mut walker = Walker { session, ring, may_copy: false };
+    let mut len = walk_into(walker, regs, buffer, 1..depth as usize);
     if buffer.get(len.saturating_sub(1)) == Some(&Frame::Cut(CutCause::NotRead).encode()) {
         cold_path();
         // A handler of the program's could leave by a jump, and a page would be taken for good.
         let _alone = session::alone();
-        len = walk_into((session, ring, MAY_COPY), regs, buffer, 1..depth as usize);
+        walker.may_copy = true;
+        len = walk_into(walker, regs, buffer, 1..depth as usize);
     }
     buffer.get_mut(..len).unwrap_or(&mut [])
 }
@@ -132,7 +132,7 @@ pub(crate) fn halves<'r>(session: &Session, ring: &'r Ring, regs: Regs) -> Optio
     let depth = session.settings.depth.load(Ordering::Relaxed);
     let buffer = buffer(session, ring, depth)?;
     let (words, chain) = buffer.split_at_mut_checked(FRONT + depth as usize + 1)?;
-    let len = walk_into((session, ring, MAY_COPY), regs, words, FRONT..FRONT + depth as usize);
+    let len = walk_into(Walker { session, ring, may_copy: true }, regs, words, FRONT..FRONT + depth as usize);
     Some(Halves { words: words.get_mut(..len)?, chain })
 }
 
@@ -142,13 +142,20 @@ pub(crate) fn stack_pointer(regs: Regs) -> u64 {
     if regs.context == 0 { 0 } else { gregs(regs).get(reg::RSP) }
 }
 
-/// The session, the thread's ring, and whether unwind data may be copied ([`MAY_COPY`]).
-type Walker<'s> = (&'s Session, &'s Ring, bool);
+/// Whose stack is walked.
+#[derive(Clone, Copy)]
+struct Walker<'s> {
+    session: &'s Session,
+    /// The thread's.
+    ring: &'s Ring,
+    /// Whether unwind data may be copied: only where no handler of the program's can run meanwhile.
+    may_copy: bool,
+}
 
 /// Walks, and stores the frames in a range of the buffer and a cut mark behind them; where they end.
 #[inline(always)]
 fn walk_into(walker: Walker<'_>, regs: Regs, buffer: &mut [u64], range: core::ops::Range<usize>) -> usize {
-    let session = walker.0;
+    let session = walker.session;
     let first = range.start;
     let out = buffer.get_mut(range).unwrap_or(&mut []);
     let (frames, cut) = match (session.python.current(), session.java.current()) {
@@ -181,7 +188,7 @@ fn native<S: Slot>(walker: Walker<'_>, regs: Regs, out: &mut [S]) -> (usize, Opt
     }
     if walked.unknown || walked.unsure || is_doubtful(addresses(regs, out, walked.frames)) {
         cold_path();
-        match look_again(walker.0) {
+        match look_again(walker.session) {
             Some(true) => walked = once(walker, regs, out),
             Some(false) => {}
             None => walked_modules::met_unknown(),
@@ -216,7 +223,7 @@ fn with_python(
     found: &FoundInterpreter,
     out: &mut [u64],
 ) -> (usize, Option<CutCause>) {
-    let (session, ring, _) = walker;
+    let Walker { session, ring, .. } = walker;
     let Some(mut scratch) = ring.stack.scratch(out.len() as u32, session.may_call()) else {
         return native(walker, regs, out);
     };
@@ -250,7 +257,7 @@ fn with_python(
 /// The stack of a thread that may run Java. How many words were stored, and why it is cut.
 #[inline(never)]
 fn with_java(walker: Walker<'_>, regs: Regs, found: &FoundJvm, out: &mut [u64]) -> (usize, Option<CutCause>) {
-    let (session, ring, may_copy) = walker;
+    let Walker { session, ring, may_copy } = walker;
     let Some(scratch) = ring.stack.scratch(out.len() as u32, session.may_call()) else {
         return native(walker, regs, out);
     };
@@ -341,7 +348,8 @@ fn budget(session: &Session, ring: &Ring, depth: usize) -> Budget {
 }
 
 /// One walk with the modules as they are now.
-fn once<S: Slot>((session, ring, may_copy): Walker<'_>, regs: Regs, out: &mut [S]) -> Walked {
+fn once<S: Slot>(walker: Walker<'_>, regs: Regs, out: &mut [S]) -> Walked {
+    let Walker { session, ring, may_copy } = walker;
     let gregs = gregs(regs);
     let budget = budget(session, ring, out.len());
     let probes = if session.may_call() { PROBES } else { 0 };

@@ -433,8 +433,8 @@ impl Session {
     }
 }
 
-/// Whether the program has set a filter on system calls, which may end it for one of ours. For code that may run
-/// without a session; others ask [`Session::may_call`].
+/// Whether the program has set a filter on system calls. Under such a filter a system call of ours may end the program.
+/// This is for code that may run without a session; others ask [`Session::may_call`].
 pub(crate) fn is_filtered() -> bool {
     FILTERED.load(Ordering::Relaxed)
 }

@@ -498,7 +498,7 @@ impl<'a, M: Memory, S: Slot> Walk<'a, M, S> {
         Ok(rule)
     }
 
-    /// The FDE that covers `pc`; `None`: there is none that can be read.
+    /// The FDE that covers `pc`. `None`: no FDE covers it, or it cannot be read.
     fn fde(&mut self, pc: u64) -> Result<Option<Fde<'a>>, WalkEnd> {
         match self.set.fde(pc, || self.memory.may_copy()) {
             Ok(fde) => Ok(Some(fde)),

@@ -149,7 +149,7 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
         }
         let Some(code) = self.memory.code(from) else { return false };
         let is_call = code.first_chunk().is_some_and(is_behind_call);
-        if region.data.is_some() {
+        if region.table.is_some() {
             let answer = if is_call { RuleKind::End } else { RuleKind::Bad };
             self.cache.remember(answers, ra, Rule::plain(answer));
         }

@@ -9,7 +9,7 @@ use pct_elf::BytesAt;
 use pct_kit::Dice;
 use pct_unwind::locate::{Effort, locate};
 use pct_unwind::reader::Section;
-use pct_unwind::set::{Data, Entry, Set};
+use pct_unwind::set::{AnyTable, Entry, Set};
 use pct_unwind::stack::Memory;
 use pct_unwind::table::{FdeRef, Header, Table, adopt_list, buckets_for, index_by_scan};
 use pct_unwind::{Budget, Cache, Gregs, WalkEnd, walk};
@@ -126,8 +126,12 @@ fn attack(path: &str, rounds: usize) {
             let _ = table.rule(code(&mut dice));
         }
         let _ = table.rule(dice.roll());
-        let entries =
-            [Entry { start: text, end: text + text_len, data: Some(Data::Whole(&table)), unsure: false }];
+        let entries = [Entry {
+            start: text,
+            end: text + text_len,
+            table: Some(AnyTable::Whole(&table)),
+            unsure: false,
+        }];
         let set = Set { entries: &entries, generation: round as u64 };
         for _ in 0..4 {
             let base = 0x7000_0000_0000;
