@@ -7,7 +7,8 @@
  * ROOM: signals are handled on a stack with that many bytes beside the kernel's frame, and an unreadable page below it.
  *
  * They give the stack and the registers back in the ways that libraries of assembly do: OpenBLAS, x264, dav1d, OpenSSL.
- * The names say what calls what: `call_NAME` calls `k_NAME`, and nothing else does.
+ * The names say what calls what: `call_NAME` calls `k_NAME`, and nothing else does. But `k_across` runs `across_there` on
+ * another stack, which has `home_there` run by `k_home` on the first stack again, which calls `k_across` once more.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -17,11 +18,12 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define NAMES(X) X(leaf) X(pushes) X(aligned) X(saved) X(top) X(inner) X(tail) X(middle) X(red) X(table) X(framed)
+#define NAMES(X) X(leaf) X(pushes) X(aligned) X(saved) X(top) X(inner) X(tail) X(middle) X(red) X(table) X(framed) X(across)
 
 /* rdi: rounds. No cfi directives: the assembler writes no unwind data for them. */
 asm(".text\n.p2align 4\n"
     ".globl k_leaf, k_pushes, k_aligned, k_saved, k_top, k_inner, k_local, k_tail, k_end, k_middle, k_red, k_table, k_framed\n"
+    ".globl k_across, k_home, k_deep\n"
     ".macro work\n 7: imul %rdi, %rax\n xor $0x55, %rax\n dec %rdi\n jnz 7b\n.endm\n"
     ".macro function name\n.p2align 4\n.type \\name, @function\n\\name:\n.endm\n"
     ".macro size name\n.size \\name, . - \\name\n.endm\n"
@@ -58,7 +60,22 @@ asm(".text\n.p2align 4\n"
     " 5: work\n pop %rbx\n ret\n 6: inc %rdi\n work\n pop %rbx\n ret\n size k_table\n"
     /* A frame pointer. */
     "function k_framed\n push %rbp\n mov %rsp, %rbp\n push %rbx\n sub $72, %rsp\n mov %rdi, %rbx\n work\n mov -8(%rbp), %rbx\n"
-    " leave\n ret\n size k_framed\n");
+    " leave\n ret\n size k_framed\n"
+    /* To another stack and back, by what lies in memory, as Go's runtime does it where C is called. */
+    "function k_across\n mov way(%rip), %rax\n mov (%rax), %rdx\n mov %rsp, (%rax)\n mov 8(%rax), %rsp\n push %rdx\n push %rdx\n"
+    " call across_there\n pop %rdx\n pop %rdx\n mov way(%rip), %rcx\n mov %rsp, 8(%rcx)\n mov (%rcx), %rsp\n mov %rdx, (%rcx)\n ret\n"
+    " size k_across\n"
+    /* And back again, as where C calls Go: by a word of the thread's own. */
+    "function k_home\n mov %fs:way_of_thread@tpoff, %rax\n mov (%rax), %rcx\n push %rcx\n mov %rsp, 8(%rax)\n lea -256(%rcx), %rsp\n"
+    " and $-16, %rsp\n call home_there\n mov %fs:way_of_thread@tpoff, %rax\n mov 8(%rax), %rsp\n pop %rcx\n mov %rcx, (%rax)\n ret\n"
+    " size k_home\n"
+    "function k_deep\n work\n ret\n size k_deep\n");
+
+/* Where each of the two stacks goes on. */
+struct way {
+    char *first, *other;
+} *way;
+__thread struct way *way_of_thread;
 
 static volatile uint64_t sum;
 
@@ -69,6 +86,28 @@ static volatile uint64_t sum;
         sum++;                                                       \
     }
 NAMES(DECLARE)
+
+uint64_t k_home(uint64_t), k_deep(uint64_t);
+#define AGAIN 64
+
+__attribute__((noinline, noclone)) void home_there(uint64_t n) {
+    sum += k_deep(n);
+    k_across(n);
+    sum++;
+}
+__attribute__((noinline, noclone)) void across_there(uint64_t n) {
+    sum += k_deep(n & ~AGAIN);
+    if (n & AGAIN) k_home(n & ~AGAIN);
+    sum++;
+}
+static int make_way(void) {
+    size_t size = 64 << 10;
+    char *low = mmap(0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    way_of_thread = way = malloc(sizeof *way);
+    if (low == MAP_FAILED || !way) return -1;
+    *way = (struct way){0, low + size};
+    return 0;
+}
 
 #define ENTRY(name) call_##name,
 static void (*const calls[])(uint64_t) = {NAMES(ENTRY)};
@@ -84,12 +123,13 @@ static int small_altstack(size_t room) {
 
 int main(int argc, char **words) {
     if (argc > 2 && small_altstack(atoi(words[2]))) return 1;
+    if (make_way()) return 1;
     double seconds = argc > 1 ? atof(words[1]) : 1;
     struct timespec from, now;
     clock_gettime(CLOCK_MONOTONIC, &from);
     do {
         for (int i = 0; i < 200; i++)
-            for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) calls[k](40 + i % 2);
+            for (size_t k = 0; k < sizeof calls / sizeof *calls; k++) calls[k]((40 + i % 2) | (calls[k] == call_across ? AGAIN : 0));
         clock_gettime(CLOCK_MONOTONIC, &now);
     } while (now.tv_sec - from.tv_sec + (now.tv_nsec - from.tv_nsec) * 1e-9 < seconds);
     puts("done");

@@ -124,7 +124,7 @@ impl Unwind for StackWalker {
         ]);
         let set = Set { entries: self.known.borrow_dependent(), generation: self.generation };
         self.stack.clear();
-        let mut target = TargetStack { memory, lo: 0, bytes: &mut self.stack };
+        let mut target = TargetStack { memory, lo: 0, bytes: &mut self.stack, thread_base: r.fs_base };
         // the target is stopped while pct walks, but not inside its own handler: the bound is the depth
         let walked =
             walk(&set, &self.shared.rules, &gregs, &mut target, &mut self.out, Budget { units: u32::MAX });
@@ -144,6 +144,7 @@ struct TargetStack<'a> {
     memory: &'a ProcessMemory,
     lo: u64,
     bytes: &'a mut Vec<u8>,
+    thread_base: u64,
 }
 
 impl TargetStack<'_> {
@@ -189,6 +190,17 @@ impl stack::Memory for TargetStack<'_> {
 
     fn far(&mut self, addr: u64) -> Option<u64> {
         self.memory.read_word(addr).ok()
+    }
+
+    fn line(&mut self, addr: u64) -> Option<[u64; 8]> {
+        let mut bytes = [0; 64];
+        self.memory.read(addr, &mut bytes).ok()?;
+        let (words, _) = bytes.as_chunks::<8>();
+        Some(std::array::from_fn(|i| u64::from_ne_bytes(words[i])))
+    }
+
+    fn thread_base(&self) -> Option<u64> {
+        Some(self.thread_base)
     }
 
     fn code_bytes(&mut self, addr: u64, into: &mut [u8]) -> bool {

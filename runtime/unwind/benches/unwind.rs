@@ -8,6 +8,8 @@
 //! Then the first look at an instruction that has no unwind data, in libraries that have such code: how many can be
 //! followed to their return, and what that costs where nothing is known of the instructions behind it, and where the
 //! rules of those that were looked at before are.
+//!
+//! Then a return to another stack, which is followed in each walk that comes there.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -17,7 +19,7 @@ use std::time::Instant;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder};
 use object::{Object, ObjectSection, ObjectSegment};
-use pct_unwind::emulate::{MOST, to_return};
+use pct_unwind::emulate::{Kept, MOST, to_other_stack, to_return};
 use pct_unwind::instructions::decode;
 use pct_unwind::reader::Section;
 use pct_unwind::rule::Rule;
@@ -279,6 +281,7 @@ fn first_looks(path: &str) -> Option<()> {
         let mut look = |known: &dyn Fn(u64) -> Rule| {
             let start = Instant::now();
             let rule = to_return(&mut code, at, range, &mut MOST.clone(), known)
+                .returned()
                 .and_then(|returned| returned.rule());
             (rule, start.elapsed().as_nanos() as f64 / 1000.0)
         };
@@ -302,6 +305,60 @@ fn first_looks(path: &str) -> Option<()> {
     }
     println!();
     Some(())
+}
+
+/// This process, all of it read by the kernel.
+struct ByKernel;
+
+impl Memory for ByKernel {
+    fn peek(&self, _: u64) -> Option<u64> {
+        None
+    }
+
+    fn far(&mut self, addr: u64) -> Option<u64> {
+        let mut word = [0; 8];
+        pct_unwind::os::copy(addr, &mut word).then(|| u64::from_ne_bytes(word))
+    }
+
+    fn line(&mut self, addr: u64) -> Option<[u64; 8]> {
+        let mut bytes = [0; 64];
+        pct_unwind::os::copy(addr, &mut bytes)
+            .then(|| std::array::from_fn(|i| u64::from_ne_bytes(bytes.as_chunks().0[i])))
+    }
+
+    fn code_bytes(&mut self, addr: u64, into: &mut [u8]) -> bool {
+        pct_unwind::os::copy(addr, into)
+    }
+}
+
+/// Prints what a return to another stack costs: the kernel copies lines with three words, and a piece of code.
+fn other_stack() {
+    // mov rdi, [rsp + 0x30]; mov rsi, [rdi + 8]; sub rsi, [rsp + 0x28]; mov rsp, rsi; mov [rsp + 0x18], eax; ret
+    let mut code =
+        b"\x48\x8b\x7c\x24\x30\x48\x8b\x77\x08\x48\x2b\x74\x24\x28\x48\x89\xf4\x89\x44\x24\x18\xc3".to_vec();
+    code.resize(256, 0xcc);
+    let at = |of: &[u64], word: usize| (of.as_ptr().expose_provenance() + 8 * word) as u64;
+    let mut other = [0; 8];
+    other[4] = 0x4321;
+    let structure = [0, at(&other, 8)];
+    let mut stack = [0; 8];
+    (stack[5], stack[6]) = (32, at(&structure, 0));
+    let mut registers = [None; 16];
+    registers[4] = Some(at(&stack, 0));
+    let start = code.as_ptr().expose_provenance() as u64;
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS {
+        let began = Instant::now();
+        for _ in 0..1000 {
+            let range = (start, start + 256);
+            let mut kept = Kept::default();
+            let found = to_other_stack(&mut ByKernel, start, range, registers, &mut kept, &mut MOST.clone());
+            assert_eq!(found.map(|to| to.sp), Some(at(&other, 4)));
+        }
+        times.push(began.elapsed().as_nanos() as f64 / 1e6);
+    }
+    println!("\na return to another stack: {:.2} microseconds", pct_kit::median(times));
+    black_box((&other, &structure, &stack));
 }
 
 fn main() {
@@ -371,4 +428,5 @@ fn main() {
             println!("{path} is not here");
         }
     }
+    other_stack();
 }

@@ -36,6 +36,9 @@ pub enum RuleKind {
     Bad = 10,
     /// Code without unwind data, by what it does up to its return ([`Emulated`]).
     Emulated = 11,
+    /// Code without unwind data that returns on another stack, by what lies in memory
+    /// ([`to_other_stack`](crate::emulate::to_other_stack)).
+    OtherStack = 12,
 }
 
 /// What code without unwind data does up to its return: CFA = *(base + load) + offset, or base + offset.
@@ -157,6 +160,7 @@ impl Rule {
             9 => RuleKind::Full,
             10 => RuleKind::Bad,
             11 => RuleKind::Emulated,
+            12 => RuleKind::OtherStack,
             _ => RuleKind::Empty,
         }
     }

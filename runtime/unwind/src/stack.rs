@@ -38,9 +38,21 @@ pub trait Memory {
     fn far(&mut self, addr: u64) -> Option<u64> {
         self.peek(addr)
     }
+    /// The eight words from `addr`, a multiple of 64, on, anywhere, slowly.
+    fn line(&mut self, addr: u64) -> Option<[u64; 8]> {
+        let mut words = [0; 8];
+        for (word, at) in words.iter_mut().zip((addr..).step_by(8)) {
+            *word = self.far(at)?;
+        }
+        Some(words)
+    }
     /// Fills `into` with code, slowly. False: not all of it can be read.
     fn code_bytes(&mut self, _addr: u64, _into: &mut [u8]) -> bool {
         false
+    }
+    /// Base of the segment that is the thread's own (`%fs` on x86-64).
+    fn thread_base(&self) -> Option<u64> {
+        None
     }
     /// Takes one of the pages of unwind data that the walk may still copy ([`crate::set::AnyTable`]). False: no more.
     fn may_copy(&mut self) -> bool {
@@ -86,6 +98,7 @@ pub struct Live {
     probes: u32,
     may_ask: bool,
     may_copy: bool,
+    thread_base: Option<fn() -> u64>,
     /// Whether the walk has begun. Stacks other than the first are those that it was led to.
     begun: bool,
 }
@@ -101,13 +114,29 @@ impl Live {
     /// - The caller runs on the thread whose stack is read, so the stack cannot vanish meanwhile.
     pub unsafe fn new(known: Extent, probes: u32) -> Live {
         let may_ask = probes > 0;
-        Live { known, lo: 0, span: 0, floor: u64::MAX, probes, may_ask, may_copy: may_ask, begun: false }
+        Live {
+            known,
+            lo: 0,
+            span: 0,
+            floor: u64::MAX,
+            probes,
+            may_ask,
+            may_copy: may_ask,
+            thread_base: None,
+            begun: false,
+        }
     }
 
     /// The same, and unwind data are copied only if `may_copy`: not where a signal's handler could leave by a jump.
     #[must_use]
     pub fn copying(self, may_copy: bool) -> Live {
         Live { may_copy: self.may_copy && may_copy, ..self }
+    }
+
+    /// The same, and `thread_base` tells the base of the segment that is the calling thread's own.
+    #[must_use]
+    pub fn with_thread_base(self, thread_base: fn() -> u64) -> Live {
+        Live { thread_base: Some(thread_base), ..self }
     }
 
     fn probe(&mut self, page: u64) -> bool {
@@ -223,6 +252,19 @@ impl Memory for Live {
         self.probes = self.probes.checked_sub(1)?;
         let mut word = [0; 8];
         os::copy(addr, &mut word).then(|| u64::from_le_bytes(word))
+    }
+
+    fn line(&mut self, addr: u64) -> Option<[u64; 8]> {
+        self.probes = self.probes.checked_sub(1)?;
+        let mut bytes = [0; 64];
+        os::copy(addr, &mut bytes).then(|| {
+            let (words, _) = bytes.as_chunks::<8>();
+            core::array::from_fn(|i| words.get(i).map_or(0, |word| u64::from_le_bytes(*word)))
+        })
+    }
+
+    fn thread_base(&self) -> Option<u64> {
+        self.thread_base.map(|base| base())
     }
 
     fn may_copy(&mut self) -> bool {
@@ -350,6 +392,8 @@ mod tests {
         assert_eq!(m.read(base + 3 * 4096), None, "behind the hole");
         assert_eq!(m.far(base + 3 * 4096), Some(0));
         assert_eq!(m.far(base + 2 * 4096), None);
+        assert_eq!(m.line(base + 4 * 4096 - 64), Some([0; 8]));
+        assert_eq!(m.line(base + 2 * 4096), None);
         assert!(!m.enter(base + 2 * 4096));
         assert_eq!(m.read(base), None);
         os::unmap(map, 4 * 4096);

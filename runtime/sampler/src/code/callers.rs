@@ -21,7 +21,7 @@ use crate::process::own_stack::on_own_stack;
 use crate::process::session::{self, Session};
 use crate::record::rings::Ring;
 use crate::record::time;
-use crate::sys::arch::Regs;
+use crate::sys::arch::{Regs, thread_base};
 use pct_format::layout::Wanted;
 use pct_format::record::Frame;
 use pct_format::{CutCause, StackMode};
@@ -278,7 +278,7 @@ fn with_java(walker: Walker<'_>, regs: Regs, found: &FoundJvm, out: &mut [u64]) 
     let stack = ring.stack.extent();
     let probes = if session.may_call() { PROBES } else { 0 };
     // SAFETY: as in `once`.
-    let mut memory = unsafe { Live::new(stack, probes) }.copying(may_copy);
+    let mut memory = unsafe { Live::new(stack, probes) }.copying(may_copy).with_thread_base(thread_base);
     let java = JavaStack { session, found, stack, known: scratch.known, most: budget.units / UNITS_OF_JAVA };
     let natives = Modules { session, set: held.set() };
     let start = Start::Interrupted(gregs);
@@ -355,7 +355,8 @@ fn once<S: Slot>(walker: Walker<'_>, regs: Regs, out: &mut [S]) -> Walked {
     let probes = if session.may_call() { PROBES } else { 0 };
     // SAFETY: the extent holds the interrupted thread's own stack (see `StackFinder`), this handler runs on
     // that thread, and nobody unmaps what a thread's frames stand on while it runs.
-    let mut memory = unsafe { Live::new(ring.stack.extent(), probes) }.copying(may_copy);
+    let mut memory =
+        unsafe { Live::new(ring.stack.extent(), probes) }.copying(may_copy).with_thread_base(thread_base);
     match REGISTRY.hold(session.rings.number(ring) as usize) {
         Some(held) => walk(held.set(), &session.rules, gregs, &mut memory, out, budget),
         // Nothing was read yet: the first threads of a short program would have no stacks.

@@ -23,64 +23,25 @@
 //! Signal safety: that of the memory that is given; 1.3 KB of stack; no panic path. Invariant: it ends after
 //! as many instructions as it is given.
 
+mod code;
 mod state;
+mod step;
+mod values;
 
-pub use state::{DWARF, Returned};
+pub use state::{DWARF, Followed, Returned};
+pub use values::{Kept, ReturnedTo, to_other_stack};
 
-use super::instructions::{Opcode, decode};
 use super::rule::{Rule, RuleKind};
 use super::stack::Memory;
-use state::{CODE, Flow, NOT_KEPT, State, Value};
+use code::Code;
+use state::{CODE, State, Value};
+use step::{Before, Flow, Machine as _, NOT_KEPT, Operation, step};
 
 /// Instructions that may be followed in one walk, in all tries together. From the start of OpenBLAS's dgemm for Haswell
 /// there are 5,500 to its return.
 pub const MOST: u32 = 6_000;
-/// Bytes of code that are read at once.
-const PIECE: usize = 256;
 /// Jumps that are remembered.
 const JUMPS: usize = 12;
-
-/// The code between two functions with unwind data, read in pieces.
-struct Code<'m, M> {
-    memory: &'m mut M,
-    /// First address, and the one behind the last.
-    range: (u64, u64),
-    at: u64,
-    length: usize,
-    bytes: [u8; PIECE],
-}
-
-impl<M: Memory> Code<'_, M> {
-    /// The bytes from `address` on: an instruction at least, unless the code ends before.
-    fn from(&mut self, address: u64) -> Option<&[u8]> {
-        const LONGEST: u64 = 15;
-        let left = self.range.1.checked_sub(address).filter(|left| *left > 0)?;
-        let end = self.at.wrapping_add(self.length as u64);
-        if address < self.at || address.checked_add(left.min(LONGEST))? > end {
-            self.length = usize::try_from(left).unwrap_or(PIECE).min(PIECE);
-            self.at = address;
-            if !self.memory.code_bytes(address, self.bytes.get_mut(..self.length)?) {
-                self.length = 0;
-                return None;
-            }
-        }
-        self.bytes.get(usize::try_from(address.wrapping_sub(self.at)).ok()?..self.length)
-    }
-
-    fn contains(&self, address: u64) -> bool {
-        address >= self.range.0 && address < self.range.1
-    }
-
-    /// Bytes from the first address. Addresses outside of the code count as its end, which cannot be jumped to.
-    fn offset(&self, address: u64) -> u32 {
-        let offset = address.checked_sub(self.range.0).filter(|_| address < self.range.1);
-        offset.and_then(|offset| u32::try_from(offset).ok()).unwrap_or(u32::MAX)
-    }
-
-    fn value(&self, address: u64) -> Value {
-        i32::try_from(self.offset(address)).map_or(Value::Unknown, |bytes| Value::Sum(CODE, bytes))
-    }
-}
 
 /// How a try ended.
 enum Try {
@@ -139,8 +100,9 @@ pub fn to_return<M: Memory>(
     range: (u64, u64),
     left: &mut u32,
     known: impl Fn(u64) -> Rule,
-) -> Option<Returned> {
-    let mut code = Code { memory, range, at: 0, length: 0, bytes: [0; PIECE] };
+) -> Followed {
+    let mut code = Code::new(memory, range);
+    let mut followed = Followed::Nowhere;
     // What assembly calls within itself may leave to its caller what other functions do not.
     for calls in [Calls::Passed, Calls::Followed] {
         let mut taken = u32::MAX;
@@ -149,8 +111,12 @@ pub fn to_return<M: Memory>(
             let mut jumps = Jumps::default();
             match follow(&mut code, &mut state, &mut jumps, start, (taken, calls), left, &known) {
                 Try::Returned => match state.at_return() {
-                    Some(returned) => return Some(returned),
-                    None => break,
+                    Followed::Nowhere => break,
+                    Followed::OtherStack => {
+                        followed = Followed::OtherStack;
+                        break;
+                    }
+                    returned => return returned,
                 },
                 Try::Lost => break,
                 Try::Dead(at) => match jumps.to_take(taken, code.offset(at)) {
@@ -160,7 +126,12 @@ pub fn to_return<M: Memory>(
             }
         }
     }
-    None
+    followed
+}
+
+/// An address in the code, as a value.
+fn place_in<M: Memory>(code: &Code<'_, M>, address: u64) -> Value {
+    i32::try_from(code.offset(address)).map_or(Value::Unknown, |bytes| Value::Sum(CODE, bytes))
 }
 
 /// What is done with calls within the code.
@@ -183,6 +154,7 @@ fn follow<M: Memory>(
 ) -> Try {
     // Calls that have not returned.
     let mut depth = 0u32;
+    let mut before = Before::default();
     let mut at = start;
     loop {
         let Some(rest) = left.checked_sub(1) else { return Try::Lost };
@@ -195,18 +167,19 @@ fn follow<M: Memory>(
             }
         }
         let Some(bytes) = code.from(at) else { return Try::Dead(at) };
-        let Some(instruction) = decode(bytes) else { return Try::Lost };
-        let is_short = bytes.get(..instruction.prefixes).is_some_and(|prefixes| prefixes.contains(&0x66));
-        let next = at.wrapping_add(instruction.length as u64);
-        let flow = state.follow(&Opcode::new(bytes, instruction), next, is_short);
+        let Some(operation) = Operation::new(bytes, at) else { return Try::Lost };
+        let next = operation.next;
+        let flow = step(state, &mut before, &operation);
         let target = match flow {
             Flow::Next => None,
             Flow::Branch(target) => (jumps.branch(code.offset(target)) == taken).then_some(target),
             // Where it has been before it would come again.
             Flow::Jump(_) if jumps.jump(code.offset(at)) => return Try::Dead(at),
             Flow::Jump(target) => Some(target),
+            // Its first entry stands for all.
+            Flow::Table(table) => code.data_word(table).filter(|target| code.contains(*target)),
             Flow::Call(target) if calls == Calls::Followed && code.contains(target) => {
-                state.push(code.value(next));
+                state.push(place_in(code, next));
                 depth += 1;
                 Some(target)
             }
@@ -237,7 +210,7 @@ fn follow<M: Memory>(
 
 #[cfg(test)]
 mod tests {
-    use super::state::{RBP, RSP};
+    use super::step::{RBP, RSP};
     use super::*;
     use crate::rule::Emulated;
 
@@ -258,7 +231,7 @@ mod tests {
 
     fn rule_with(code: &[u8], left: &mut u32, known: impl Fn(u64) -> Rule) -> Option<Emulated> {
         let range = (AT, AT + code.len() as u64);
-        to_return(&mut Bytes(code), AT, range, left, known)?.rule().map(Rule::emulation)
+        to_return(&mut Bytes(code), AT, range, left, known).returned()?.rule().map(Rule::emulation)
     }
 
     fn rule(code: &[u8]) -> Option<Emulated> {
@@ -291,6 +264,9 @@ mod tests {
             rule(b"\x48\x89\xe1\x48\x83\xe4\xe0\xe8\x04\x00\x00\x00\x48\x89\xcc\xc3\xc3"),
             by_rsp(8, 0)
         );
+        // jmp [0x1008 + rax * 8]; nop; the address of what follows; pop rbp; ret
+        let table = b"\xff\x24\xc5\x08\x10\x00\x00\x90\x10\x10\x00\x00\x00\x00\x00\x00\x5d\xc3";
+        assert_eq!(rule(table), by_rsp(16, -16));
         // test edi, edi; je out; jmp back; out: pop rbp; ret
         assert_eq!(rule(b"\x85\xff\x74\x02\xeb\xfa\x5d\xc3"), by_rsp(16, -16));
     }

@@ -3,18 +3,13 @@
 //! All are told from what they were at the start: a register plus bytes, or the word that was at such an address.
 //! Nothing is read, so the result holds for each time that the code is interrupted there.
 
+use super::step::{Machine, RBP, RSP};
 use crate::cfi::reg;
-use crate::instructions::{Opcode, Register, bit};
+use crate::instructions::Register;
 use crate::rule::{Emulated, Rule};
 
-const RAX: Register = 0;
-pub(super) const RSP: Register = 4;
-pub(super) const RBP: Register = 5;
 /// Numbers that unwind data give to the registers, by those of the instruction set.
 pub const DWARF: [u8; 16] = [0, 2, 1, 3, reg::RSP, reg::RBP, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
-
-/// Registers that a called function may change: rax, rcx, rdx, rsi, rdi, r8 to r11.
-pub(super) const NOT_KEPT: u16 = 1 | 1 << 1 | 1 << 2 | 1 << 6 | 1 << 7 | 0xf << 8;
 
 /// Words of the stack whose stores are remembered.
 const STORES: usize = 20;
@@ -32,38 +27,12 @@ const MOST_UNKNOWN_NUMBERS: Base = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Unknown,
+    /// It comes from a word of memory whose address is not known.
+    FromMemory,
     /// The base plus bytes.
     Sum(Base, i32),
     /// The word at base plus bytes, as it was at the start.
     Load(Base, i32),
-}
-
-impl Value {
-    fn plus(self, bytes: i32) -> Value {
-        match self {
-            Value::Sum(base, at) => at.checked_add(bytes).map_or(Value::Unknown, |at| Value::Sum(base, at)),
-            _ => Value::Unknown,
-        }
-    }
-}
-
-/// What an instruction does to the order of instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
-    Next,
-    Jump(u64),
-    /// If a condition holds.
-    Branch(u64),
-    /// To a function that returns here.
-    Call(u64),
-    /// To the address on the stack.
-    Return,
-    /// To a function that returns to this one's caller.
-    Tail,
-    /// Nothing follows.
-    Dead,
-    /// It cannot be followed.
-    Lost,
 }
 
 #[derive(Clone, Copy)]
@@ -81,12 +50,10 @@ pub(super) struct State {
     /// Where the word of [`LOADED`] was.
     loaded: Option<(Base, i32)>,
     unknown_numbers: Base,
+    /// What rsp is counted from was [`Value::FromMemory`], not otherwise unknown.
+    is_stack_from_memory: bool,
     /// A word was stored for which there was no room.
     is_full: bool,
-    /// rax is the number of `rt_sigreturn`.
-    is_sigreturn: bool,
-    /// The instruction before has given stack back.
-    is_given_back: bool,
 }
 
 impl State {
@@ -97,28 +64,8 @@ impl State {
             stored: 0,
             loaded: None,
             unknown_numbers: 0,
+            is_stack_from_memory: false,
             is_full: false,
-            is_sigreturn: false,
-            is_given_back: false,
-        }
-    }
-
-    fn get(&self, register: Register) -> Value {
-        self.registers.get(usize::from(register)).copied().unwrap_or(Value::Unknown)
-    }
-
-    fn set(&mut self, register: Register, value: Value) {
-        let value = match value {
-            // What is stored and loaded relative to the stack pointer is to be known whatever it is.
-            Value::Load(base, at) if register == RSP => self.loaded_from(base, at),
-            Value::Unknown if register == RSP && self.unknown_numbers < MOST_UNKNOWN_NUMBERS => {
-                self.unknown_numbers += 1;
-                Value::Sum(UNKNOWN_NUMBERS + self.unknown_numbers - 1, 0)
-            }
-            value => value,
-        };
-        if let Some(slot) = self.registers.get_mut(usize::from(register)) {
-            *slot = value;
         }
     }
 
@@ -126,24 +73,92 @@ impl State {
     fn loaded_from(&mut self, base: Base, at: i32) -> Value {
         match *self.loaded.get_or_insert((base, at)) {
             first if first == (base, at) => Value::Sum(LOADED, 0),
-            _ => Value::Unknown,
+            _ => Value::FromMemory,
         }
     }
 
-    /// What is at an address.
-    fn load(&self, address: Value) -> Value {
-        let Value::Sum(base, at) = address else { return Value::Unknown };
+    /// A value for rsp. What is stored and loaded relative to it is to be known whatever it is.
+    fn as_stack(&mut self, value: Value) -> Value {
+        let value = match value {
+            Value::Load(base, at) => self.loaded_from(base, at),
+            value => value,
+        };
+        if matches!(value, Value::Sum(..)) {
+            return value;
+        }
+        self.is_stack_from_memory = value == Value::FromMemory;
+        if self.unknown_numbers == MOST_UNKNOWN_NUMBERS {
+            return Value::Unknown;
+        }
+        self.unknown_numbers += 1;
+        Value::Sum(UNKNOWN_NUMBERS + self.unknown_numbers - 1, 0)
+    }
+
+    /// The word at rsp.
+    pub(super) fn top(&mut self) -> Value {
+        self.load(self.get(RSP))
+    }
+
+    /// Where the return address is when the code returns now, and what the registers are then.
+    pub(super) fn at_return(&self) -> Followed {
+        match self.get(RSP) {
+            Value::Sum(base, at) if base < CODE && !self.is_full => {
+                Followed::Returned(Returned { base, at, loaded: self.loaded, registers: self.registers })
+            }
+            Value::Sum(UNKNOWN_NUMBERS.., _) if self.is_stack_from_memory => Followed::OtherStack,
+            _ => Followed::Nowhere,
+        }
+    }
+
+    /// Goes on to the return, known that `rule` holds for the next instruction. Of the registers only rsp and rbp are
+    /// known then.
+    pub(super) fn go_to_return(&mut self, rule: Emulated) {
+        let mut base = State::plus(self.get(rule.base), rule.load.unwrap_or(0));
+        if rule.load.is_some() {
+            base = self.load(base);
+            if let Value::Load(from, at) = base {
+                base = self.loaded_from(from, at);
+            }
+        }
+        let bp = match rule.bp {
+            0 => self.get(RBP),
+            Emulated::LOST => Value::Unknown,
+            saved => self.load(State::plus(State::plus(base, rule.offset), saved)),
+        };
+        self.registers = [Value::Unknown; 16];
+        self.set(RSP, State::plus(State::plus(base, rule.offset), -8));
+        self.set(RBP, bp);
+    }
+}
+
+impl Machine for State {
+    type Value = Value;
+    const UNKNOWN: Value = Value::Unknown;
+
+    fn get(&self, register: Register) -> Value {
+        self.registers.get(usize::from(register)).copied().unwrap_or(Value::Unknown)
+    }
+
+    fn set(&mut self, register: Register, value: Value) {
+        let value = if register == RSP { self.as_stack(value) } else { value };
+        if let Some(slot) = self.registers.get_mut(usize::from(register)) {
+            *slot = value;
+        }
+    }
+
+    fn load(&mut self, address: Value) -> Value {
+        let Value::Sum(base, at) = address else { return Value::FromMemory };
         let stores = self.stores.get(..self.stored).unwrap_or(&[]);
         let over = stores.iter().find(|store| store.base == base && store.at.abs_diff(at) < 8);
         match over {
             Some(store) if store.at == at => store.value,
             Some(_) => Value::Unknown,
-            None if base >= CODE => Value::Unknown,
+            None if base >= CODE => Value::FromMemory,
             None => Value::Load(base, at),
         }
     }
 
-    /// Stores at an address. (Where that is unknown, it is not where this function saved anything.)
+    /// (Where that is unknown, it is not where this function saved anything.)
     fn store(&mut self, address: Value, value: Value) {
         let Value::Sum(base, at) = address else { return };
         let mut is_there = false;
@@ -164,165 +179,40 @@ impl State {
         }
     }
 
-    fn place(&self, opcode: &Opcode<'_>) -> Value {
-        opcode.place(1).map_or(Value::Unknown, |(register, bytes)| self.get(register).plus(bytes))
-    }
-
-    /// The word at rsp.
-    pub(super) fn top(&self) -> Value {
-        self.load(self.get(RSP))
-    }
-
-    pub(super) fn push(&mut self, value: Value) {
-        self.set(RSP, self.get(RSP).plus(-8));
-        self.store(self.get(RSP), value);
-    }
-
-    pub(super) fn pop(&mut self) -> Value {
-        let word = self.top();
-        self.set(RSP, self.get(RSP).plus(8));
-        word
-    }
-
-    pub(super) fn forget(&mut self, registers: u16) {
-        (0..16)
-            .filter(|number| registers & bit(*number) != 0)
-            .for_each(|number| self.set(number, Value::Unknown));
-    }
-
-    /// Follows the instruction before `next`. `is_short`: it has the prefix for operands of 16 bits.
-    pub(super) fn follow(&mut self, opcode: &Opcode<'_>, next: u64, is_short: bool) -> Flow {
-        let is_wide = opcode.rex & 8 != 0;
-        let first = opcode.byte(0);
-        let is_sigreturn = core::mem::replace(&mut self.is_sigreturn, false);
-        let is_given_back = core::mem::replace(&mut self.is_given_back, false);
-        let before = self.get(RSP);
-        if is_short && matches!(first, 0x50..=0x5f | 0x68 | 0x6a | 0x8f | 0x9c | 0x9d | 0xc2 | 0xc3 | 0xc9) {
-            return Flow::Lost;
+    fn plus(value: Value, bytes: i32) -> Value {
+        match value {
+            Value::Sum(base, at) => at.checked_add(bytes).map_or(Value::Unknown, |at| Value::Sum(base, at)),
+            Value::FromMemory => Value::FromMemory,
+            Value::Unknown | Value::Load(..) => Value::Unknown,
         }
-        let by_word =
-            || opcode.constant().map(|bytes| next.wrapping_add_signed(i64::from(bytes.cast_signed())));
-        let by_byte = || next.wrapping_add_signed(i64::from(opcode.byte(1).cast_signed()));
-        match first {
-            0x50..=0x57 => self.push(self.get(opcode.own_register())),
-            0x68 | 0x6a | 0x9c => self.push(Value::Unknown),
-            0x58..=0x5f => {
-                let word = self.pop();
-                self.set(opcode.own_register(), word);
-            }
-            0x9d => {
-                self.pop();
-            }
-            0x8f if opcode.byte(1) & 0x1f < 8 => {
-                let word = self.pop();
-                match opcode.target(1) {
-                    Some(register) => self.set(register, word),
-                    None => self.store(self.place(opcode), word),
-                }
-            }
-            0x89 if is_wide => match opcode.target(1) {
-                Some(register) => self.set(register, self.get(opcode.other(1))),
-                None => self.store(self.place(opcode), self.get(opcode.other(1))),
-            },
-            0x88 | 0x89 | 0xc6 | 0xc7 if opcode.target(1).is_none() => {
-                self.store(self.place(opcode), Value::Unknown);
-            }
-            0x8b if is_wide => {
-                let value = match opcode.target(1) {
-                    Some(register) => self.get(register),
-                    None => self.load(self.place(opcode)),
-                };
-                self.set(opcode.other(1), value);
-            }
-            0x8d if is_wide => self.set(opcode.other(1), self.place(opcode)),
-            0x81 | 0x83 if is_wide && opcode.target(1).is_some() && opcode.extension(1) != 7 => {
-                let register = opcode.target(1).unwrap_or(RAX);
-                let constant = if first == 0x83 {
-                    Some(i32::from(opcode.byte(2).cast_signed()))
-                } else {
-                    opcode.constant().map(u32::cast_signed)
-                };
-                let constant = match opcode.extension(1) {
-                    0 => constant,
-                    5 => constant.and_then(i32::checked_neg),
-                    _ => None,
-                };
-                let value = constant.map_or(Value::Unknown, |bytes| self.get(register).plus(bytes));
-                self.set(register, value);
-            }
-            0x87 if is_wide && opcode.target(1).is_some() => {
-                let (one, two) = (opcode.target(1).unwrap_or(RAX), opcode.other(1));
-                let (first, second) = (self.get(one), self.get(two));
-                self.set(one, second);
-                self.set(two, first);
-            }
-            0xc9 => {
-                self.set(RSP, self.get(RBP));
-                let word = self.pop();
-                self.set(RBP, word);
-            }
-            0xc2 | 0xc3 => return Flow::Return,
-            0xe9 => return by_word().map_or(Flow::Lost, Flow::Jump),
-            0xeb => return Flow::Jump(by_byte()),
-            0xe8 => return by_word().map_or(Flow::Lost, Flow::Call),
-            0xff => match opcode.extension(1) {
-                2 => self.forget(NOT_KEPT),
-                // Through a word at a fixed place, or when the stack has just been given back: to another function.
-                // Else by a table, and one of the places to which it leads follows.
-                4 if opcode.byte(1) == 0x25 || is_given_back => return Flow::Tail,
-                4 => {}
-                6 => self.push(Value::Unknown),
-                0 | 1 => self.forget(opcode.written()),
-                _ => return Flow::Lost,
-            },
-            0x70..=0x7f | 0xe0..=0xe3 => {
-                self.forget(opcode.written());
-                return Flow::Branch(by_byte());
-            }
-            0xcc | 0xf4 => return Flow::Dead,
-            0xc8 | 0xca | 0xcb | 0xcd | 0xcf => return Flow::Lost,
-            0x0f => match opcode.byte(1) {
-                0x80..=0x8f => return by_word().map_or(Flow::Lost, Flow::Branch),
-                0x0b | 0xb9 | 0xff => return Flow::Dead,
-                0x05 if is_sigreturn => return Flow::Lost,
-                _ => self.forget(opcode.written()),
-            },
-            _ => self.forget(opcode.written()),
-        }
-        self.is_given_back =
-            matches!(first, 0x58..=0x5f | 0x81 | 0x83 | 0x8b | 0x8d | 0xc9) && self.get(RSP) != before;
-        self.is_sigreturn =
-            matches!(first, 0xb8 | 0xc7) && opcode.written() == bit(RAX) && opcode.constant() == Some(15);
-        Flow::Next
     }
 
-    /// Where the return address is when the code returns now, and what the registers are then.
-    pub(super) fn at_return(&self) -> Option<Returned> {
-        let Value::Sum(base, at) = self.get(RSP) else { return None };
-        if self.is_full || base >= CODE {
-            return None;
-        }
-        Some(Returned { base, at, loaded: self.loaded, registers: self.registers })
+    fn calculated(_: u8, one: Value, other: Value) -> Value {
+        let is_from_memory = [one, other].contains(&Value::FromMemory);
+        if is_from_memory { Value::FromMemory } else { Value::Unknown }
     }
+}
 
-    /// Goes on to the return, known that `rule` holds for the next instruction. Of the registers only rsp and rbp are
-    /// known then.
-    pub(super) fn go_to_return(&mut self, rule: Emulated) {
-        let mut base = self.get(rule.base).plus(rule.load.unwrap_or(0));
-        if rule.load.is_some() {
-            base = self.load(base);
-            if let Value::Load(from, at) = base {
-                base = self.loaded_from(from, at);
-            }
+/// What following the code has told.
+#[derive(Clone, Copy, Debug)]
+pub enum Followed {
+    /// It returns, and how it does so can be told from the registers at the start.
+    Returned(Returned),
+    /// It returns, and where its return address is depends on what lies in memory
+    /// ([`to_other_stack`](super::to_other_stack)).
+    OtherStack,
+    /// It was not followed to a return.
+    Nowhere,
+}
+
+impl Followed {
+    /// How it returns, if that can be told.
+    #[must_use]
+    pub fn returned(&self) -> Option<&Returned> {
+        match self {
+            Followed::Returned(returned) => Some(returned),
+            Followed::OtherStack | Followed::Nowhere => None,
         }
-        let bp = match rule.bp {
-            0 => self.get(RBP),
-            Emulated::LOST => Value::Unknown,
-            saved => self.load(base.plus(rule.offset).plus(saved)),
-        };
-        self.registers = [Value::Unknown; 16];
-        self.set(RSP, base.plus(rule.offset).plus(-8));
-        self.set(RBP, bp);
     }
 }
 
@@ -379,7 +269,7 @@ impl Returned {
             return Some(sum(base(self.base)?, self.at).wrapping_add(8));
         }
         match *self.registers.get(usize::from(register))? {
-            Value::Unknown => None,
+            Value::Unknown | Value::FromMemory => None,
             Value::Sum(from, at) => Some(sum(base(from)?, at)),
             Value::Load(from, at) => {
                 let address = sum(base(from)?, at);

@@ -9,7 +9,7 @@
 mod opcode;
 mod written;
 
-pub use opcode::{Opcode, Register};
+pub use opcode::{MemoryOperand, Opcode, Origin, Register};
 pub use written::{ALL, RAX, RCX, RDX, bit};
 
 /// An instruction.

@@ -16,6 +16,8 @@
 //! Invariant: a walk ends, because each frame costs at least one unit of the budget and the number of frames is
 //! limited. Signal safety: allocates nothing, takes no lock, calls no libc, cannot panic.
 
+mod crossed;
+mod other_stack;
 mod without_data;
 
 use super::cache::Cache;
@@ -26,6 +28,7 @@ use super::reader::Lack;
 use super::rule::{Rule, RuleKind};
 use super::set::Set;
 use super::stack::Memory;
+use crossed::Crossed;
 use pct_format::CutCause;
 
 /// How a stack ends. In all cases but [`WalkEnd::Whole`] the stack is cut.
@@ -194,6 +197,7 @@ pub fn walk<M: Memory, S: Slot>(
         unknown: false,
         unsure: false,
         instructions: emulate::MOST,
+        crossed: None,
     };
     let end = walk.run();
     Walked { frames: walk.frames, end, unknown: walk.unknown, unsure: walk.unsure }
@@ -264,6 +268,7 @@ pub fn walk_to<M: Memory, S: Slot>(
         unknown: false,
         unsure: false,
         instructions: emulate::MOST,
+        crossed: None,
     };
     if let Start::Return { pc, sp, bp } = start {
         if !walk.store(pc, sp) {
@@ -323,6 +328,7 @@ struct Walk<'a, M, S> {
     unsure: bool,
     /// Instructions that may be followed, where there are no unwind data.
     instructions: u32,
+    crossed: Option<Crossed>,
     /// Code that somebody else walks.
     foreign: (u64, u64),
 }
@@ -541,6 +547,7 @@ impl<'a, M: Memory, S: Slot> Walk<'a, M, S> {
             RuleKind::Unknown => self.unknown(sp, bp),
             RuleKind::Full => self.full(look),
             RuleKind::Emulated => self.emulated(rule.emulation()),
+            RuleKind::OtherStack => self.other_stack(),
             _ => Err(WalkEnd::BadData),
         };
         match step {

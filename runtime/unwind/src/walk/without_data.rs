@@ -3,7 +3,7 @@
 
 use super::{ADDRESS_BITS, By, Slot, StepResult, Walk, WalkEnd, WalkPoint};
 use crate::cfi::reg;
-use crate::emulate::{self, Returned};
+use crate::emulate::{self, Followed, Returned};
 use crate::full::Regs;
 use crate::instructions::is_behind_call;
 use crate::reader::Lack;
@@ -11,13 +11,23 @@ use crate::rule::{Emulated, Rule, RuleKind};
 use crate::stack::Memory;
 
 /// As rbp: not known. A step that needs it ends the walk, as there is no stack below it.
-const NO_POINTER: u64 = 1;
+pub(super) const NO_POINTER: u64 = 1;
 
 /// What following the code may use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
     /// Rules of instructions that it comes to. They tell only rsp and rbp.
     Rules,
+    Nothing,
+}
+
+/// Where a rule of followed code leads to.
+enum Emulation {
+    /// To this return address, with the CFA and the caller's rbp.
+    Caller(u64, u64, u64),
+    /// Not further up on this stack.
+    OtherStack,
+    /// The code did something else than it seemed to do.
     Nothing,
 }
 
@@ -65,20 +75,29 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
     /// code further.
     pub(super) fn rule_by_code(&mut self, look: u64) -> Result<(Rule, bool), WalkEnd> {
         let had_all = self.instructions == emulate::MOST;
-        let returned = self.emulate(look, self.by == By::Context, Known::Rules)?;
-        let is_final = returned.is_some() || had_all || self.instructions > 0;
-        let rule = returned.and_then(|returned| returned.rule());
+        let followed = self.emulate(look, self.by == By::Context, Known::Rules)?;
+        let rule = match followed {
+            Followed::Returned(returned) => returned.rule(),
+            Followed::OtherStack => Some(Rule::plain(RuleKind::OtherStack)),
+            Followed::Nowhere => None,
+        };
+        let is_final = rule.is_some() || had_all || self.instructions > 0;
         Ok((rule.unwrap_or(Rule::plain(RuleKind::Fp)), is_final))
+    }
+
+    /// The code around `look`, if it lies between functions that have unwind data.
+    pub(super) fn gap(&mut self, look: u64) -> Result<Option<(u64, u64)>, WalkEnd> {
+        match self.set.gap(look, || self.memory.may_copy()) {
+            Ok(range) => Ok(Some(range)),
+            Err(Lack::NotNow) => Err(WalkEnd::NotRead),
+            Err(_) => Ok(None),
+        }
     }
 
     /// What the code at `look` does up to its return, if it lies between functions that have unwind data.
     #[inline(never)]
-    fn emulate(&mut self, look: u64, is_exact: bool, known: Known) -> Result<Option<Returned>, WalkEnd> {
-        let range = match self.set.gap(look, || self.memory.may_copy()) {
-            Ok(range) => range,
-            Err(Lack::NotNow) => return Err(WalkEnd::NotRead),
-            Err(_) => return Ok(None),
-        };
+    fn emulate(&mut self, look: u64, is_exact: bool, known: Known) -> Result<Followed, WalkEnd> {
+        let Some(range) = self.gap(look)? else { return Ok(Followed::Nowhere) };
         let start = if is_exact { look } else { look.wrapping_add(1) };
         let (cache, generation) = (self.cache, self.set.generation);
         Ok(emulate::to_return(self.memory, start, range, &mut self.instructions, |at| match known {
@@ -92,51 +111,67 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
     /// behind a call; else by frame pointer.
     #[inline(never)]
     pub(super) fn emulated(&mut self, rule: Emulated) -> StepResult {
-        let WalkPoint { look, sp, bp } = self.at;
         match self.behind_emulated(rule) {
-            Some((ra, cfa, caller_bp)) => {
+            Emulation::Caller(ra, cfa, caller_bp) => {
                 if !self.store(ra, cfa) {
                     return Err(WalkEnd::Depth);
                 }
                 self.by = By::Data;
                 Ok(WalkPoint { look: ra.wrapping_sub(1), sp: cfa, bp: caller_bp })
             }
-            None if look >= self.foreign.0 && look < self.foreign.1 => Err(WalkEnd::Foreign),
-            None => self.chain(sp, bp),
+            Emulation::OtherStack => self.other_stack(),
+            Emulation::Nothing => self.by_pointer(),
         }
     }
 
-    /// Return address, CFA and the caller's rbp. `None`: the code did something else than it seemed to do.
-    fn behind_emulated(&mut self, rule: Emulated) -> Option<(u64, u64, u64)> {
-        let sum = |base: u64, bytes: i32| base.wrapping_add_signed(i64::from(bytes));
-        let mut base = match emulate::DWARF.get(usize::from(rule.base)).copied()? {
-            reg::RSP => self.at.sp,
-            reg::RBP => self.at.bp,
-            other => {
-                self.catch_up().ok()?;
-                self.base.as_ref()?.regs.get(other)?
-            }
-        };
-        if let Some(load) = rule.load {
-            base = self.memory.read(sum(base, load))?;
+    /// A step by frame pointer, where nothing else has led on.
+    pub(super) fn by_pointer(&mut self) -> StepResult {
+        let WalkPoint { look, sp, bp } = self.at;
+        if look >= self.foreign.0 && look < self.foreign.1 {
+            return Err(WalkEnd::Foreign);
         }
+        self.chain(sp, bp)
+    }
+
+    /// Where such a rule leads to.
+    fn behind_emulated(&mut self, rule: Emulated) -> Emulation {
+        let sum = |base: u64, bytes: i32| base.wrapping_add_signed(i64::from(bytes));
+        let base = match emulate::DWARF.get(usize::from(rule.base)).copied() {
+            Some(reg::RSP) => Some(self.at.sp),
+            Some(reg::RBP) => Some(self.at.bp),
+            Some(other) if self.catch_up().is_ok() => {
+                self.base.as_ref().and_then(|base| base.regs.get(other))
+            }
+            _ => None,
+        };
+        let Some(base) = base else { return Emulation::Nothing };
+        let base = match rule.load {
+            Some(load) => self.memory.read(sum(base, load)),
+            None => Some(base),
+        };
+        let Some(base) = base else { return Emulation::OtherStack };
         let cfa = sum(base, rule.offset);
         if cfa <= self.at.sp {
-            return None;
+            return Emulation::OtherStack;
         }
-        let ra = self.memory.read(cfa.wrapping_sub(8))?;
+        let Some(ra) = self.memory.read(cfa.wrapping_sub(8)) else { return Emulation::OtherStack };
         let caller_bp = match rule.bp {
-            0 => self.at.bp,
-            Emulated::LOST => NO_POINTER,
-            saved => self.memory.read(sum(cfa, saved))?,
+            0 => Some(self.at.bp),
+            Emulated::LOST => Some(NO_POINTER),
+            saved => self.memory.read(sum(cfa, saved)),
         };
-        (ra >> ADDRESS_BITS == 0 && self.may_return_to(ra)).then_some((ra, cfa, caller_bp))
+        match caller_bp {
+            Some(caller_bp) if ra >> ADDRESS_BITS == 0 && self.may_return_to(ra) => {
+                Emulation::Caller(ra, cfa, caller_bp)
+            }
+            _ => Emulation::Nothing,
+        }
     }
 
     /// Whether the instruction before this address is a call. The answer is cached where code does not change, as the
     /// rule of a set that no process has.
     #[inline(never)]
-    fn may_return_to(&mut self, ra: u64) -> bool {
+    pub(super) fn may_return_to(&mut self, ra: u64) -> bool {
         let from = ra.wrapping_sub(8);
         let Some(region) = self.set.region(ra.wrapping_sub(1)).filter(|region| from >= region.start) else {
             return false;
@@ -162,8 +197,8 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
         let base = self.base.as_ref().ok_or(WalkEnd::BadData)?;
         let is_exact = base.regs.get(reg::RA) == Some(look);
         let caller = match self.emulate(look, is_exact, Known::Nothing)? {
-            Some(returned) => self.regs_at_return(&returned),
-            None => None,
+            Followed::Returned(returned) => self.regs_at_return(&returned),
+            Followed::OtherStack | Followed::Nowhere => None,
         };
         let base = self.base.as_mut().ok_or(WalkEnd::BadData)?;
         base.regs = match caller {

@@ -97,9 +97,10 @@ fn compare(path: &str, around: impl Fn(&Fde, Range<u64>) -> (u64, u64)) -> Optio
             is_reached |= !matches!(opcode.bytes(), [0x0f, 0x1f, ..] | [0x90 | 0xcc]);
             if is_reached && matches!(rule.kind(), RuleKind::Sp | RuleKind::Bp) {
                 tally.instructions += 1;
-                let returned =
+                let followed =
                     to_return(&mut text, at, around(fde, all.clone()), &mut MOST.clone(), |_| Rule::EMPTY);
-                let rule_of_code = returned.and_then(|returned| returned.rule()).map(Rule::emulation);
+                let rule_of_code =
+                    followed.returned().and_then(|returned| returned.rule()).map(Rule::emulation);
                 match rule_of_code.map(|code| is_same(rule, code)) {
                     None => tally.none += 1,
                     Some(None) => tally.other_base += 1,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// All of them, as their stacks are from `main` on.
-const STACKS: [&str; 13] = [
+const STACKS: [&str; 19] = [
     "main;call_leaf;k_leaf",
     "main;call_pushes;k_pushes",
     "main;call_aligned;k_aligned",
@@ -21,10 +21,17 @@ const STACKS: [&str; 13] = [
     "main;call_red;k_red",
     "main;call_table;k_table",
     "main;call_framed;k_framed",
+    // Between two stacks.
+    "main;call_across;k_across",
+    "main;call_across;k_across;across_there;k_deep",
+    "main;call_across;k_across;across_there;k_home",
+    "main;call_across;k_across;across_there;k_home;home_there;k_deep",
+    "main;call_across;k_across;across_there;k_home;home_there;k_across",
+    "main;call_across;k_across;across_there;k_home;home_there;k_across;across_there;k_deep",
 ];
 
 /// Those that have too few samples to be seen in each run.
-const SELDOM: [&str; 3] = ["k_inner", "k_leaf", "k_saved"];
+const SELDOM: [&str; 5] = ["k_inner", "k_leaf", "k_saved", "k_across", "k_home"];
 
 /// Asserts that the stacks of these functions are theirs.
 fn assert_true(recording: &Path, what: &str) {
