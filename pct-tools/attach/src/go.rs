@@ -42,7 +42,8 @@ pub(crate) fn add(
                 continue;
             }
             eh.resize(eh.len().next_multiple_of(4), 0);
-            go::eh_frame(&table, eh_addr.wrapping_add(eh.len() as u64), |piece, function| {
+            let code = |at: u64, into: &mut [u8]| memory.read(at, into).is_ok();
+            go::eh_frame(&table, eh_addr.wrapping_add(eh.len() as u64), code, |piece, function| {
                 let fde = u32::try_from(eh.len());
                 if let (Some(begin), Ok(fde)) = (function, fde)
                     && let Ok(pc) = u32::try_from(begin.wrapping_sub(base))

@@ -15,6 +15,7 @@
 //! It reads the layouts of Go 1.18 and of Go 1.20 to today, little-endian, 64 bits. Invariant: every number is checked
 //! against the number of bytes; nothing is allocated.
 
+use super::instructions::{Opcode, decode};
 use super::reader::Section;
 
 /// Go 1.18 and 1.19; Go 1.20 and later.
@@ -57,6 +58,13 @@ impl Function<'_> {
     #[must_use]
     pub fn is_outermost(&self) -> bool {
         self.flags & TOP_FRAME != 0
+    }
+
+    /// Whether it goes over to another stack and calls there what does not return to it: the scheduler goes on with any
+    /// goroutine, and what has made the stack larger starts the function anew. So a stack ends there.
+    #[must_use]
+    pub fn never_returns(&self) -> bool {
+        self.changes_stack() && matches!(self.name, b"runtime.mcall" | b"runtime.morestack")
     }
 
     /// Whether it runs on two stacks, one after the other.
@@ -202,8 +210,14 @@ const RA: u8 = 16;
 /// Writes the table as an `.eh_frame` at address `at`. `out` gets one piece after another, the common entry first, and
 /// with each function's piece the address where the function begins.
 ///
-/// Functions that change the stack are left out: their frame pointer continues on the goroutine's own stack.
-pub fn eh_frame(table: &PcLineTable<'_>, at: u64, mut out: impl FnMut(&[u8], Option<u64>)) {
+/// Functions that change the stack are left out, as their callers depend on values in memory; but for those that never
+/// return, for which `code` fills the octets with code from an address on. False: it cannot be read.
+pub fn eh_frame(
+    table: &PcLineTable<'_>,
+    at: u64,
+    mut code: impl FnMut(u64, &mut [u8]) -> bool,
+    mut out: impl FnMut(&[u8], Option<u64>),
+) {
     let common = [
         // length 20, no CIE before it, version 1, "zR", code 1, data -8, return address in 16
         20,
@@ -234,7 +248,14 @@ pub fn eh_frame(table: &PcLineTable<'_>, at: u64, mut out: impl FnMut(&[u8], Opt
     ];
     out(&common, None);
     let mut place = common.len();
-    for function in table.functions().filter(|f| f.is_outermost() || !f.changes_stack()) {
+    for function in table.functions() {
+        let mut switch = None;
+        if !function.is_outermost() && function.changes_stack() {
+            switch = behind_switch(&function, &mut code);
+            if switch.is_none() {
+                continue;
+            }
+        }
         let mut entry = Entry { bytes: [0; MOST_ENTRY], len: 4, whole: true };
         let begin = at.wrapping_add(place as u64 + 8);
         let (Ok(start), Ok(length), Ok(back)) = (
@@ -250,12 +271,35 @@ pub fn eh_frame(table: &PcLineTable<'_>, at: u64, mut out: impl FnMut(&[u8], Opt
         entry.append(&[0]);
         if function.is_outermost() {
             entry.append(&[0x07, RA]);
+        } else if let Some(switch) = switch {
+            // Without a frame before.
+            entry.advance(&mut function.begin.clone(), switch);
+            entry.append(&[0x07, RA]);
         } else {
             entry.rows(function.begin, table.rows(&function));
         }
         if let Some(bytes) = entry.finish() {
             out(bytes, Some(function.begin));
             place += bytes.len();
+        }
+    }
+}
+
+/// In a function that never returns: the address behind the instruction that loads the other stack's pointer.
+fn behind_switch(function: &Function<'_>, code: &mut impl FnMut(u64, &mut [u8]) -> bool) -> Option<u64> {
+    const RSP_IN_CODE: u8 = 4;
+    let mut bytes = [0; 512];
+    let length = usize::try_from(function.end - function.begin).ok().filter(|_| function.never_returns())?;
+    let bytes = bytes.get_mut(..length)?;
+    code(function.begin, bytes).then_some(())?;
+    let mut at = 0;
+    loop {
+        let rest = bytes.get(at..)?;
+        let instruction = decode(rest)?;
+        let opcode = Opcode::new(rest, instruction);
+        at += instruction.length;
+        if opcode.byte(0) == 0x8b && opcode.other(1) == RSP_IN_CODE {
+            return Some(function.begin + at as u64);
         }
     }
 }
@@ -385,16 +429,23 @@ mod tests {
     fn the_rules_lead_to_the_caller() {
         let bytes = table(&[
             ("main.main", 0, 24, 0, FRAME),
-            ("runtime.mcall", 24, 32, WRITES_SP, FRAME),
+            ("runtime.gogo", 24, 32, WRITES_SP, FRAME),
             ("runtime.goexit", 32, 40, TOP_FRAME, &[]),
+            ("runtime.mcall", 40, 56, WRITES_SP, &[2, 16]),
         ]);
         let table = PcLineTable::parse(&bytes, 0).expect("a table");
         let (mut frame, mut places) = (Vec::new(), Vec::new());
-        eh_frame(&table, 0x50_0000, |piece, function| {
+        // mov rbx, [rsp]; mov rsp, [r14 + 0x38]; push rax; call r12; pop rax; ret
+        const MCALL: &[u8; 16] = b"\x48\x8b\x1c\x24\x49\x8b\x66\x38\x50\x41\xff\xd4\x58\xc3\xcc\xcc";
+        let code = |at: u64, into: &mut [u8]| {
+            into.copy_from_slice(MCALL);
+            at == 0x40_1028
+        };
+        eh_frame(&table, 0x50_0000, code, |piece, function| {
             places.extend(function.map(|f| (f, frame.len())));
             frame.extend(piece);
         });
-        assert_eq!(places.iter().map(|p| p.0).collect::<Vec<_>>(), [0x40_1000, 0x40_1020]);
+        assert_eq!(places.iter().map(|p| p.0).collect::<Vec<_>>(), [0x40_1000, 0x40_1020, 0x40_1028]);
         let section = Section { bytes: &frame, addr: 0x50_0000 };
         let fde = Fde::parse(&section, places[0].1).expect("well formed");
         assert_eq!((fde.begin, fde.len), (0x40_1000, 24));
@@ -403,8 +454,13 @@ mod tests {
         assert_eq!((rule(0x40_1004).offset(), rule(0x40_1004).bp()), (32, 0));
         assert_eq!((rule(0x40_100c).offset(), rule(0x40_100c).bp()), (32, -16));
         assert_eq!((rule(0x40_1014).offset(), rule(0x40_1014).bp()), (8, 0));
-        let last = Fde::parse(&section, places[1].1).expect("well formed");
-        assert_eq!(crate::rule::Rule::compile(&last, 0x40_1021).kind(), crate::rule::RuleKind::End);
+        let outermost = Fde::parse(&section, places[1].1).expect("well formed");
+        let kind = |fde: &Fde<'_>, pc| crate::rule::Rule::compile(fde, pc).kind();
+        assert_eq!(kind(&outermost, 0x40_1021), crate::rule::RuleKind::End);
+        // Before it goes over to the other stack its caller is where that of any function is.
+        let mcall = Fde::parse(&section, places[2].1).expect("well formed");
+        assert_eq!(kind(&mcall, 0x40_1028 + 4), crate::rule::RuleKind::Sp);
+        assert_eq!(kind(&mcall, 0x40_1028 + 11), crate::rule::RuleKind::End);
     }
 
     #[test]
@@ -415,7 +471,7 @@ mod tests {
                 let mut bytes = whole.clone();
                 bytes[at] = value;
                 if let Some(table) = PcLineTable::parse(&bytes, 0).filter(|t| t.count() < 100) {
-                    eh_frame(&table, 0, |piece, _| assert!(piece.len() <= MOST_ENTRY));
+                    eh_frame(&table, 0, |_, _| true, |piece, _| assert!(piece.len() <= MOST_ENTRY));
                     let _ = table.functions().map(|f| table.rows(&f).count()).sum::<usize>();
                 }
             }
