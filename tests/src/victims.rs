@@ -35,10 +35,19 @@ pub fn victim_with(source: &str, command: &str, name: &str) -> Result<PathBuf, S
 /// Builds `source` by `go build FLAGS` under the name `name`, without C; `Err` has Go's words. Go keeps its library in
 /// our cache.
 pub fn go_victim(go: &Path, source: &str, flags: &[&str], name: &str) -> Result<PathBuf, String> {
-    let out = cache(&(go, flags, content(&folder().join(source)))).join(name);
+    go_build(go, "0", source, flags, name)
+}
+
+/// As [`go_victim`], with C.
+pub fn go_victim_with_c(go: &Path, source: &str, flags: &[&str], name: &str) -> Result<PathBuf, String> {
+    go_build(go, "1", source, flags, name)
+}
+
+fn go_build(go: &Path, cgo: &str, source: &str, flags: &[&str], name: &str) -> Result<PathBuf, String> {
+    let out = cache(&(go, cgo, flags, content(&folder().join(source)))).join(name);
     made_once(&out, |aside| {
         let mut build = Command::new(go);
-        build.env("CGO_ENABLED", "0").env("GO111MODULE", "off").env("GOCACHE", victims().join("go-cache"));
+        build.env("CGO_ENABLED", cgo).env("GO111MODULE", "off").env("GOCACHE", victims().join("go-cache"));
         build.arg("build").args(flags).arg("-o").arg(aside).arg(folder().join(source));
         succeeded(&mut build)
     })?;

@@ -35,6 +35,7 @@ mod live {
     mod crash;
     mod few_descriptors;
     mod formats;
+    mod go_programs;
     mod interrupts;
     mod jit;
     #[cfg(target_arch = "x86_64")]

@@ -22,7 +22,7 @@ use pct_elf::Unloadable;
 pub enum Obstacle {
     /// No dynamic linker will load the library: it is static, 32-bit or for another machine.
     Unloadable(Unloadable),
-    /// A Go program without a C library: its runtime handles every signal, ours too, in a way that nobody can
+    /// A Go program, with or without a C library: its runtime handles every signal, ours too, in a way that nobody can
     /// stand in front of, and dies of one that it does not know.
     Go,
     /// A static program whose code may limit its own system calls, so that the sampler inside it would be its end
@@ -51,7 +51,7 @@ impl Obstacle {
             Obstacle::Unloadable(Unloadable::Static) => "a static program",
             Obstacle::Unloadable(Unloadable::Bits32) => "a 32-bit program",
             Obstacle::Unloadable(Unloadable::Machine(_)) => "a program for another machine",
-            Obstacle::Go => "a Go program without a C library",
+            Obstacle::Go => "a Go program",
             Obstacle::LimitsItself => "a static program that may set a filter on system calls",
             Obstacle::Setuid | Obstacle::Setgid | Obstacle::Capabilities => {
                 "a program that changes its rights at its start"
@@ -89,8 +89,8 @@ impl fmt::Display for FoundProgram {
             ),
             Obstacle::Go => write!(
                 f,
-                "is a Go program without a C library, whose runtime takes every signal: it is sampled from outside, which \
-                 takes --clock auto or wall, --mode log, and begins at the start"
+                "is a Go program, whose runtime takes every signal: it is sampled from outside, which takes --clock auto or \
+                 wall, --mode log, and begins at the start"
             ),
             Obstacle::LimitsItself => write!(
                 f,
@@ -232,7 +232,7 @@ fn obstacle(file: &Path, head: &[u8]) -> Option<Obstacle> {
         return Some(found);
     }
     match Unloadable::reason(&head) {
-        None | Some(Unloadable::Static) if is_go_alone(file, head) => Some(Obstacle::Go),
+        None | Some(Unloadable::Static) if is_go_program(file, head) => Some(Obstacle::Go),
         Some(Unloadable::Static) if may_limit_itself(file, head) => Some(Obstacle::LimitsItself),
         reason => reason.map(Obstacle::Unloadable),
     }
@@ -251,11 +251,42 @@ fn may_limit_itself(file: &Path, head: &[u8]) -> bool {
     })
 }
 
-/// Whether it is a Go program that names no libraries. A C library that a static program has inside does not help:
-/// nothing can be put in front of it. `head` is the beginning of `file`, with the notes.
-fn is_go_alone(file: &Path, head: &[u8]) -> bool {
+/// Whether it is a Go program: not one that has Go code only as a library, where Go's runtime leaves the signals to the
+/// program. `head` is the beginning of `file`, with the notes.
+fn is_go_program(file: &Path, head: &[u8]) -> bool {
     program_headers(head).is_some_and(|segments| {
-        segments.iter().any(|segment| has_go_note(segment, head)) && !needs_libraries(file, segments)
+        segments.iter().any(|segment| has_go_note(segment, head))
+            && !(needs_libraries(file, segments) && has_name(file, segments, GO_AS_LIBRARY))
+    })
+}
+
+/// Go's entry to itself as a library, in the table of names that also stripped programs have. Other programs are linked
+/// without it.
+const GO_AS_LIBRARY: &[u8] =
+    if cfg!(target_arch = "aarch64") { b"\0_rt0_arm64_linux_lib\0" } else { b"\0_rt0_amd64_linux_lib\0" };
+
+/// Whether a segment without code holds this name, with the NUL octets before and behind it.
+fn has_name(file: &Path, segments: &[Segment], name: &[u8]) -> bool {
+    const PIECE: usize = 1 << 20;
+    let Ok(file) = File::open(file) else { return false };
+    let mut piece = vec![0; PIECE];
+    let is_data = |segment: &&Segment| {
+        segment.p_type(LittleEndian) == elf::PT_LOAD && !segment.p_flags(LittleEndian).contains(elf::PF_X)
+    };
+    segments.iter().filter(is_data).any(|segment| {
+        let mut at = segment.p_offset(LittleEndian);
+        let end = at.saturating_add(segment.p_filesz(LittleEndian));
+        while at < end {
+            let wanted = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
+            let Ok(got) = file.read_at(&mut piece[..wanted], at) else { return false };
+            if memchr::memmem::find(&piece[..got], name).is_some() {
+                return true;
+            }
+            // The name may lie across the border.
+            let step = got.saturating_sub(name.len() - 1).max(1);
+            at = if got == 0 { end } else { at + step as u64 };
+        }
+        false
     })
 }
 
@@ -340,6 +371,42 @@ mod tests {
         }
         bytes[64 + 8..64 + 16].copy_from_slice(&u64::MAX.to_le_bytes());
         assert!(!is_go(&bytes));
+    }
+
+    #[test]
+    fn a_name_is_found_wherever_it_lies_in_data() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("program");
+        const MIB: usize = 1 << 20;
+        let has = |at: Option<usize>, flags: u32| {
+            let mut bytes = with_notes(&[]);
+            bytes.resize(2 * MIB + 2000, b'x');
+            if let Some(at) = at {
+                bytes[at..at + GO_AS_LIBRARY.len()].copy_from_slice(GO_AS_LIBRARY);
+            }
+            let load = 64 + 56;
+            bytes[load + 4..load + 8].copy_from_slice(&flags.to_le_bytes());
+            bytes[load + 8..load + 16].copy_from_slice(&1000_u64.to_le_bytes());
+            bytes[load + 32..load + 40].copy_from_slice(&(2 * MIB as u64).to_le_bytes());
+            fs::write(&path, &bytes).expect("written");
+            has_name(&path, program_headers(&bytes).expect("headers"), GO_AS_LIBRARY)
+        };
+        assert!(!has(None, 4));
+        let last = 1000 + 2 * MIB - GO_AS_LIBRARY.len();
+        for at in [1000, 1000 + MIB - GO_AS_LIBRARY.len(), 1000 + MIB - 10, 1000 + MIB - 1, 1000 + MIB, last]
+        {
+            assert!(has(Some(at), 4), "{at}");
+            assert!(!has(Some(at), 5), "among code");
+        }
+        assert!(!has(Some(last + 1), 4), "behind the segment");
+        // A segment that is longer than the file.
+        fs::write(&path, b"short").expect("written");
+        let bytes = {
+            let mut bytes = with_notes(&[]);
+            bytes[64 + 56 + 32..64 + 56 + 40].copy_from_slice(&u64::MAX.to_le_bytes());
+            bytes
+        };
+        assert!(!has_name(&path, program_headers(&bytes).expect("headers"), GO_AS_LIBRARY));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use pct_kit::harm::{ended_with, harm, unharmed};
 use pct_tests::pct::{Run, run, seconds_in};
-use pct_tests::victims::{go_victim, truth, victim_with};
+use pct_tests::victims::{truth, victim_with};
 use pct_tests::{skip, tool_or_skip};
 
 /// Every function's CPU time is what the program counted itself, which it can only be when nothing from the
@@ -112,38 +112,5 @@ fn a_static_program_that_dies_by_a_signal_dies_by_it() {
     let Some(r) = sh("kill -TERM $$") else { return };
     if r.output.status.signal() != Some(15) {
         harm(&format!("SIGTERM ended it with {}: {}", r.output.status, r.stderr()));
-    }
-}
-
-/// The program of gospin.go printed its sum.
-fn sums(r: &Run) {
-    if unharmed(&r.output) != "9e+08\n" {
-        harm(&r.stdout());
-    }
-}
-
-/// Go's runtime installs handlers for every signal after we are in, and dies of one that it does not expect.
-#[test]
-fn go_programs_are_sampled_from_outside_and_run_on() {
-    let test = "go_programs_are_sampled_from_outside_and_run_on";
-    let Some(go) = tool_or_skip("go", test) else { return };
-    for mode in ["exe", "pie"] {
-        let built = go_victim(&go, "gospin.go", &[&format!("-buildmode={mode}")], &format!("gospin-{mode}"));
-        let program = match built {
-            Ok(program) => program,
-            Err(why) => return skip(test, &why),
-        };
-        let program = program.to_str().expect("UTF-8");
-        let direct = run(&["--hz", "997"], &[program]);
-        sums(&direct);
-        assert!(direct.stderr().contains("from outside"), "{mode}: {}", direct.stderr());
-        let rows = direct.report(&["--by", "function"]);
-        let all: f64 = rows.iter().map(|r| r.cpu_seconds).sum();
-        assert!(seconds_in(&rows, "main.sum") > 0.8 * all, "{mode}: {rows:?}");
-        let left = run(&["--clock", "perf"], &[program]);
-        sums(&left);
-        assert!(left.stderr().contains("Go program"), "{mode}: {}", left.stderr());
-        let shell = run(&["--hz", "997"], &["sh", "-c", &format!("{program}; exit $?")]);
-        sums(&shell);
     }
 }
