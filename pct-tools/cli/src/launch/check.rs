@@ -240,14 +240,30 @@ fn obstacle(file: &Path, head: &[u8]) -> Option<Obstacle> {
 
 /// Whether the code in a static program's file may limit its system calls. `head` is the beginning of `file`.
 fn may_limit_itself(file: &Path, head: &[u8]) -> bool {
-    let (Some(segments), Ok(file)) = (program_headers(head), File::open(file)) else { return false };
-    let is_code = |segment: &&Segment| {
-        segment.p_type(LittleEndian) == elf::PT_LOAD && segment.p_flags(LittleEndian).contains(elf::PF_X)
+    program_headers(head).is_some_and(|segments| {
+        loaded_segments(file, segments, Contents::Code).any(|text| limits::may_be_set(&text))
+    })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Contents {
+    Code,
+    Data,
+}
+
+/// The octets of the segments that a program's file has of one kind, [`MOST_CODE`] of each at most. Those that the file
+/// does not hold are left out.
+fn loaded_segments(file: &Path, segments: &[Segment], contents: Contents) -> impl Iterator<Item = Vec<u8>> {
+    let file = File::open(file).ok();
+    let is_wanted = move |segment: &&Segment| {
+        let is_code = segment.p_flags(LittleEndian).contains(elf::PF_X);
+        segment.p_type(LittleEndian) == elf::PT_LOAD && is_code == (contents == Contents::Code)
     };
-    segments.iter().filter(is_code).any(|segment| {
+    segments.iter().filter(is_wanted).filter_map(move |segment| {
         let octets = segment.p_filesz(LittleEndian).min(MOST_CODE);
-        let mut text = vec![0; usize::try_from(octets).unwrap_or(0)];
-        file.read_exact_at(&mut text, segment.p_offset(LittleEndian)).is_ok() && limits::may_be_set(&text)
+        let mut bytes = vec![0; usize::try_from(octets).ok()?];
+        file.as_ref()?.read_exact_at(&mut bytes, segment.p_offset(LittleEndian)).ok()?;
+        Some(bytes)
     })
 }
 
@@ -256,7 +272,7 @@ fn may_limit_itself(file: &Path, head: &[u8]) -> bool {
 fn is_go_program(file: &Path, head: &[u8]) -> bool {
     program_headers(head).is_some_and(|segments| {
         segments.iter().any(|segment| has_go_note(segment, head))
-            && !(needs_libraries(file, segments) && has_name(file, segments, GO_AS_LIBRARY))
+            && !(needs_libraries(file, segments) && has_go_as_library(file, segments))
     })
 }
 
@@ -265,29 +281,10 @@ fn is_go_program(file: &Path, head: &[u8]) -> bool {
 const GO_AS_LIBRARY: &[u8] =
     if cfg!(target_arch = "aarch64") { b"\0_rt0_arm64_linux_lib\0" } else { b"\0_rt0_amd64_linux_lib\0" };
 
-/// Whether a segment without code holds this name, with the NUL octets before and behind it.
-fn has_name(file: &Path, segments: &[Segment], name: &[u8]) -> bool {
-    const PIECE: usize = 1 << 20;
-    let Ok(file) = File::open(file) else { return false };
-    let mut piece = vec![0; PIECE];
-    let is_data = |segment: &&Segment| {
-        segment.p_type(LittleEndian) == elf::PT_LOAD && !segment.p_flags(LittleEndian).contains(elf::PF_X)
-    };
-    segments.iter().filter(is_data).any(|segment| {
-        let mut at = segment.p_offset(LittleEndian);
-        let end = at.saturating_add(segment.p_filesz(LittleEndian));
-        while at < end {
-            let wanted = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
-            let Ok(got) = file.read_at(&mut piece[..wanted], at) else { return false };
-            if memchr::memmem::find(&piece[..got], name).is_some() {
-                return true;
-            }
-            // The name may lie across the border.
-            let step = got.saturating_sub(name.len() - 1).max(1);
-            at = if got == 0 { end } else { at + step as u64 };
-        }
-        false
-    })
+/// Whether its data hold that name.
+fn has_go_as_library(file: &Path, segments: &[Segment]) -> bool {
+    loaded_segments(file, segments, Contents::Data)
+        .any(|data| memchr::memmem::find(&data, GO_AS_LIBRARY).is_some())
 }
 
 type Segment = elf::ProgramHeader64<LittleEndian>;
@@ -374,39 +371,30 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_found_wherever_it_lies_in_data() {
+    fn go_as_a_library_is_told_by_a_name_in_the_data() {
+        const FROM: usize = 1000;
+        const LENGTH: usize = 4000;
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("program");
-        const MIB: usize = 1 << 20;
-        let has = |at: Option<usize>, flags: u32| {
+        let has = |at: Option<usize>, flags: u32, length: u64| {
             let mut bytes = with_notes(&[]);
-            bytes.resize(2 * MIB + 2000, b'x');
+            bytes.resize(FROM + LENGTH + 1000, b'x');
             if let Some(at) = at {
                 bytes[at..at + GO_AS_LIBRARY.len()].copy_from_slice(GO_AS_LIBRARY);
             }
             let load = 64 + 56;
             bytes[load + 4..load + 8].copy_from_slice(&flags.to_le_bytes());
             bytes[load + 8..load + 16].copy_from_slice(&1000_u64.to_le_bytes());
-            bytes[load + 32..load + 40].copy_from_slice(&(2 * MIB as u64).to_le_bytes());
+            bytes[load + 32..load + 40].copy_from_slice(&length.to_le_bytes());
             fs::write(&path, &bytes).expect("written");
-            has_name(&path, program_headers(&bytes).expect("headers"), GO_AS_LIBRARY)
+            has_go_as_library(&path, program_headers(&bytes).expect("headers"))
         };
-        assert!(!has(None, 4));
-        let last = 1000 + 2 * MIB - GO_AS_LIBRARY.len();
-        for at in [1000, 1000 + MIB - GO_AS_LIBRARY.len(), 1000 + MIB - 10, 1000 + MIB - 1, 1000 + MIB, last]
-        {
-            assert!(has(Some(at), 4), "{at}");
-            assert!(!has(Some(at), 5), "among code");
-        }
-        assert!(!has(Some(last + 1), 4), "behind the segment");
-        // A segment that is longer than the file.
-        fs::write(&path, b"short").expect("written");
-        let bytes = {
-            let mut bytes = with_notes(&[]);
-            bytes[64 + 56 + 32..64 + 56 + 40].copy_from_slice(&u64::MAX.to_le_bytes());
-            bytes
-        };
-        assert!(!has_name(&path, program_headers(&bytes).expect("headers"), GO_AS_LIBRARY));
+        let last = FROM + LENGTH - GO_AS_LIBRARY.len();
+        assert!(!has(None, 4, 4000));
+        assert!(has(Some(FROM), 4, 4000) && has(Some(last), 4, 4000));
+        assert!(!has(Some(FROM), 5, 4000), "among code");
+        assert!(!has(Some(last + 1), 4, 4000), "behind the segment");
+        assert!(!has(Some(FROM), 4, u64::MAX), "a segment that the file does not hold");
     }
 
     #[test]

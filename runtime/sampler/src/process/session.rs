@@ -433,7 +433,7 @@ impl Session {
     }
 }
 
-/// Whether the program has set a filter on system calls. Under such a filter a system call of ours may end the program.
+/// Whether the program has set a filter on system calls. The filter may end the program when the sampler makes one.
 /// This is for code that may run without a session; others ask [`Session::may_call`].
 pub(crate) fn is_filtered() -> bool {
     FILTERED.load(Ordering::Relaxed)

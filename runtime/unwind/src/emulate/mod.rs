@@ -29,7 +29,7 @@ mod step;
 mod values;
 
 pub use state::{DWARF, Followed, Returned};
-pub use values::{Kept, ReturnedTo, to_other_stack};
+pub use values::{Kept, ReturnPlace, to_other_stack};
 
 use super::rule::{Rule, RuleKind};
 use super::stack::Memory;

@@ -22,7 +22,7 @@ use super::step::{ADD, AND, Before, Flow, LONGEST, Machine, NOT_KEPT, Operation,
 use crate::instructions::Register;
 use crate::stack::Memory;
 
-/// Instructions that are followed. Go's way from C to a goroutine takes 9, that from Go to C 28.
+/// Instructions that are followed. The way back from C to Go takes 8 in Go 1.19, that from Go to C 24.
 const MOST: u32 = 64;
 /// Words whose stores are remembered.
 const STORES: usize = 12;
@@ -90,9 +90,9 @@ impl Kept {
     }
 }
 
-/// How followed code returns.
+/// Where followed code returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReturnedTo {
+pub struct ReturnPlace {
     /// Address of the return address.
     pub sp: u64,
     /// The return address, if the followed code has stored it; else it is in memory.
@@ -120,7 +120,7 @@ pub fn to_other_stack<M: Memory>(
     registers: [Option<u64>; 16],
     kept: &mut Kept,
     left: &mut u32,
-) -> Option<ReturnedTo> {
+) -> Option<ReturnPlace> {
     let mut values = Values { code: Code::new(memory, range), registers, kept, is_full: false };
     let mut before = Before::default();
     let mut at = start;
@@ -143,7 +143,7 @@ pub fn to_other_stack<M: Memory>(
                     Some(stored) => Some(stored?),
                     None => None,
                 };
-                return (!values.is_full).then_some(ReturnedTo { sp, ra, bp: values.get(RBP) });
+                return (!values.is_full).then_some(ReturnPlace { sp, ra, bp: values.get(RBP) });
             }
             Flow::Jump(_) | Flow::Table(_) | Flow::Tail | Flow::Dead | Flow::Lost => return None,
         }

@@ -3,7 +3,7 @@
 use super::without_data::NO_POINTER;
 use super::{ADDRESS_BITS, Base, By, Slot, StepResult, Walk, WalkEnd, WalkPoint};
 use crate::cfi::reg;
-use crate::emulate::{self, ReturnedTo};
+use crate::emulate::{self, ReturnPlace};
 use crate::full::Regs;
 use crate::stack::Memory;
 
@@ -41,7 +41,7 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
     }
 
     /// How the code seems to return. `None`: it did something else than it seemed to do.
-    fn behind_other_stack(&mut self) -> Result<Option<ReturnedTo>, WalkEnd> {
+    fn behind_other_stack(&mut self) -> Result<Option<ReturnPlace>, WalkEnd> {
         let WalkPoint { look, sp, bp } = self.at;
         if self.crossed.as_ref().is_some_and(|crossed| crossed.is_lost) {
             return Ok(None);
