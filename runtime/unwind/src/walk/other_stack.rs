@@ -72,7 +72,9 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
         let (kept, left) = (&mut crossed.kept, &mut self.instructions);
         let to = emulate::to_other_stack(self.memory, start, range, registers, kept, left);
         let Some(to) = to else { return Ok(None) };
+        // At the end of this part, where `sp` points to the return address, nothing has been passed yet.
+        let is_back = crossed.has_passed(to.sp) || (part.0..part.1).contains(&to.sp);
         crossed.leave(part);
-        if crossed.has_passed(to.sp) { Err(WalkEnd::Loop) } else { Ok(Some(to)) }
+        if is_back { Err(WalkEnd::Loop) } else { Ok(Some(to)) }
     }
 }

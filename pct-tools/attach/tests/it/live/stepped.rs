@@ -2,7 +2,8 @@
 //!
 //! A program is stopped at moments that chance gives it. Where it stands in such code, its stack is walked; then it is
 //! stepped, an instruction at a time, until that function has returned: that address and that stack pointer are the
-//! truth.
+//! truth. Or it is stepped all the time, and its stack walked before each instruction of such code: what has been
+//! called and has not returned is the truth.
 //!
 //! `PCT_TEST_STEPPED` names another program, with arguments, whose first thread is stopped instead: `PCT_TEST_STEPPED=
 //! "ffmpeg -v error -threads 1 -i FILE -f null -"`.
@@ -15,6 +16,7 @@ use pct_attach::memory::{Memory, ProcessMemory};
 use pct_attach::ptrace::sys::Regs;
 use pct_attach::unwind::{Shared, StackWalker, Unwind};
 use pct_unwind::EXACT;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
@@ -86,30 +88,46 @@ impl Stepped {
         ptrace::getregs(self.pid).expect("it is stopped")
     }
 
+    /// Whether its next instruction calls or returns.
+    fn next_flow(&self, rip: u64) -> Option<Flow> {
+        let mut code = [0; 4];
+        self.memory.read(rip, &mut code).ok()?;
+        let opcode =
+            code.iter().copied().find(|byte| !matches!(byte, 0x40..=0x4f | 0xf2 | 0xf3 | 0x3e | 0x66));
+        let modrm = code.iter().skip_while(|byte| **byte != 0xff).nth(1).copied().unwrap_or(0);
+        Some(match opcode {
+            Some(0xe8) => Flow::Call,
+            Some(0xff) if modrm & 0x38 == 0x10 => Flow::Call,
+            Some(0xc2 | 0xc3) => Flow::Return,
+            _ => Flow::Other,
+        })
+    }
+
     /// Steps until the function in which it stands has returned: where to, and the stack pointer then.
     fn step_out(&self) -> Option<(u64, u64)> {
         let mut depth = 0;
         for _ in 0..MOST_STEPS {
-            let regs = self.regs();
-            let mut code = [0; 4];
-            self.memory.read(regs.rip, &mut code).ok()?;
-            let opcode =
-                code.iter().copied().find(|byte| !matches!(byte, 0x40..=0x4f | 0xf2 | 0xf3 | 0x3e | 0x66));
-            let modrm = code.iter().skip_while(|byte| **byte != 0xff).nth(1).copied().unwrap_or(0);
+            let flow = self.next_flow(self.regs().rip)?;
             self.step()?;
-            match opcode {
-                Some(0xe8) => depth += 1,
-                Some(0xff) if modrm & 0x38 == 0x10 => depth += 1,
-                Some(0xc2 | 0xc3) if depth == 0 => {
+            match flow {
+                Flow::Call => depth += 1,
+                Flow::Return if depth == 0 => {
                     let regs = self.regs();
                     return Some((regs.rip, regs.rsp));
                 }
-                Some(0xc2 | 0xc3) => depth -= 1,
-                _ => {}
+                Flow::Return => depth -= 1,
+                Flow::Other => {}
             }
         }
         None
     }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Flow {
+    Call,
+    Return,
+    Other,
 }
 
 fn stepped(command: &mut Command, wanted: usize) -> Tally {
@@ -186,4 +204,49 @@ fn assembly_without_unwind_data_returns_to_where_the_walk_says() {
     eprintln!("{stops} stops, {right} right, {} wrong, {cut} cut, {long} too long to tell", wrong.len());
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(other.is_some() || *right == wanted, "{tally:?}");
+}
+
+/// At each instruction of such code that runs within `STEPS` steps, whatever the moments that chance gives a profiler.
+#[test]
+fn each_instruction_of_assembly_without_unwind_data_has_its_callers() {
+    /// Two rounds of the program, of 2,700 instructions each, and what is left of the one in which it is stopped.
+    const STEPS: usize = 9000;
+    let here = tempfile::tempdir().expect("a folder");
+    let mut program = Stepped::start(Command::new(kernels(here.path())).arg("600"));
+    let mut walker = StackWalker::new(256, Rc::new(Shared::default()));
+    program.stop_after(20_000).expect("it runs");
+    walker.refresh(program.pid.as_raw(), &program.memory);
+    // Return addresses and the stack pointers behind them.
+    let mut called: Vec<(u64, u64)> = Vec::new();
+    let (mut places, mut wrong) = (BTreeSet::new(), BTreeMap::new());
+    for _ in 0..STEPS {
+        let regs = program.regs();
+        if walker.is_without_data(regs.rip) {
+            places.insert(regs.rip);
+            let mut frames = Vec::new();
+            let cut = walker.walk(&regs, &program.memory, &mut frames);
+            let walked = frames.iter().map(|frame| (frame.entry & !EXACT, frame.cfa));
+            let is_right = walked.take(called.len()).eq(called.iter().rev().copied());
+            if cut.is_some() || !is_right {
+                wrong.entry(regs.rip).or_insert_with(|| format!("{cut:?} {frames:x?}, in truth {called:x?}"));
+            }
+        }
+        let flow = program.next_flow(regs.rip).expect("code");
+        program.step().expect("it runs");
+        let now = program.regs();
+        match flow {
+            Flow::Call => {
+                let mut word = [0; 8];
+                program.memory.read(now.rsp, &mut word).expect("the return address");
+                called.push((u64::from_ne_bytes(word), now.rsp + 8));
+            }
+            Flow::Return => drop(called.pop()),
+            Flow::Other => {}
+        }
+    }
+    let _ = program.child.kill();
+    let _ = program.child.wait();
+    eprintln!("{} instructions", places.len());
+    assert!(wrong.is_empty(), "{} of {}: {wrong:#x?}", wrong.len(), places.len());
+    assert!(places.len() > 150, "{}", places.len());
 }
