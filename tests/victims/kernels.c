@@ -113,7 +113,8 @@ static int make_way(void) {
 static void (*const calls[])(uint64_t) = {NAMES(ENTRY)};
 
 static int small_altstack(size_t room) {
-    size_t least = getauxval(51 /* AT_MINSIGSTKSZ */), size = (least ? least : 2048) + room;
+    size_t frame = getauxval(51 /* AT_MINSIGSTKSZ */), least = 2048 /* the kernel takes none below */;
+    size_t size = (frame > least ? frame : least) + room;
     size_t pages = (size + 4095) / 4096 + 1;
     char *low = mmap(0, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (low == MAP_FAILED || mprotect(low, 4096, PROT_NONE)) return -1;

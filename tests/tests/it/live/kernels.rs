@@ -61,7 +61,7 @@ fn assembly_without_unwind_data_has_whole_stacks() {
     let victim = victim("kernels.c");
     let victim = victim.to_str().expect("UTF-8");
     for clock in ["perf", "sigtrap", "thread", "itimer"] {
-        let r = run(&["--no-report", "--clock", clock], &[victim, "1"]);
+        let r = run(&["--no-report", "--clock", clock, "--hz", "1000"], &[victim, "2"]);
         assert_eq!(r.unharmed(), "done\n");
         assert_true(&r.dir, clock);
     }
