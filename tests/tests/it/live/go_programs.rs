@@ -3,8 +3,8 @@
 
 use pct_kit::harm::{harm, unharmed};
 use pct_tests::pct::{Run, folded, run, seconds_in};
+use pct_tests::tool_or_skip;
 use pct_tests::victims::{Guest, go_victim, go_victim_with_c, victim, victim_with};
-use pct_tests::{skip, tool_or_skip};
 use std::path::Path;
 use std::process::Command;
 
@@ -22,10 +22,7 @@ fn go_programs_are_sampled_from_outside_and_run_on() {
     let Some(go) = tool_or_skip("go", test) else { return };
     for mode in ["exe", "pie"] {
         let built = go_victim(&go, "gospin.go", &[&format!("-buildmode={mode}")], &format!("gospin-{mode}"));
-        let program = match built {
-            Ok(program) => program,
-            Err(why) => return skip(test, &why),
-        };
+        let program = built.expect("it builds");
         let program = program.to_str().expect("UTF-8");
         let direct = run(&["--hz", "997"], &[program]);
         sums(&direct);
@@ -93,10 +90,7 @@ fn go_programs_with_c_are_sampled_from_the_start_with_whole_stacks() {
         (&["-buildmode=pie"], "gocalls-pie"),
         (&["-ldflags=-s -w -linkmode external"], "gocalls-stripped"),
     ] {
-        let program = match go_victim_with_c(&go, "gocalls.go", flags, name) {
-            Ok(program) => program,
-            Err(why) => return skip(test, &why),
-        };
+        let program = go_victim_with_c(&go, "gocalls.go", flags, name).expect("it builds");
         let r = run(&["--hz", "997"], &[program.to_str().expect("UTF-8")]);
         assert_eq!(r.unharmed(), "done\n", "{name}");
         assert!(r.stderr().contains("from outside"), "{name}: {}", r.stderr());
@@ -112,10 +106,7 @@ fn go_programs_with_c_are_sampled_from_the_start_with_whole_stacks() {
 fn pct_attached_to_a_go_program_with_c_sees_whole_stacks() {
     let test = "pct_attached_to_a_go_program_with_c_sees_whole_stacks";
     let Some(go) = tool_or_skip("go", test) else { return };
-    let program = match go_victim_with_c(&go, "gocalls.go", &["-buildmode=exe"], "gocalls-exe") {
-        Ok(program) => program,
-        Err(why) => return skip(test, &why),
-    };
+    let program = go_victim_with_c(&go, "gocalls.go", &["-buildmode=exe"], "gocalls-exe").expect("it builds");
     let here = tempfile::tempdir().expect("a folder");
     let guest = Guest::start(Command::new(&program).arg("600"));
     guest.attached(here.path(), &["--hz", "997", "--out", "recording"], 0.8);
@@ -126,10 +117,8 @@ fn pct_attached_to_a_go_program_with_c_sees_whole_stacks() {
 fn go_as_a_library_is_sampled_from_inside_with_whole_stacks() {
     let test = "go_as_a_library_is_sampled_from_inside_with_whole_stacks";
     let Some(go) = tool_or_skip("go", test) else { return };
-    let library = match go_victim_with_c(&go, "gocalls.go", &["-buildmode=c-shared"], "libgocalls.so") {
-        Ok(library) => library,
-        Err(why) => return skip(test, &why),
-    };
+    let library =
+        go_victim_with_c(&go, "gocalls.go", &["-buildmode=c-shared"], "libgocalls.so").expect("it builds");
     let (program, library) = (victim("gocalled.c"), library.to_str().expect("UTF-8").to_owned());
     let program = program.to_str().expect("UTF-8");
     for clock in ["perf", "thread"] {
@@ -145,16 +134,11 @@ fn go_as_a_library_is_sampled_from_inside_with_whole_stacks() {
 fn a_program_linked_with_go_code_is_sampled_from_inside() {
     let test = "a_program_linked_with_go_code_is_sampled_from_inside";
     let Some(go) = tool_or_skip("go", test) else { return };
-    let built = go_victim_with_c(&go, "gocalls.go", &["-buildmode=c-archive"], "libgocalls.a");
-    let program = built.and_then(|archive| {
-        let folder = archive.parent().expect("a folder").display();
-        let command = format!("cc -O2 -pthread -DLINKED -L{folder} -l:libgocalls.a");
-        victim_with("gocalled.c", &command, "gocalled-linked")
-    });
-    let program = match program {
-        Ok(program) => program,
-        Err(why) => return skip(test, &why),
-    };
+    let archive = go_victim_with_c(&go, "gocalls.go", &["-buildmode=c-archive"], "libgocalls.a");
+    let archive = archive.expect("it builds");
+    let folder = archive.parent().expect("a folder").display();
+    let command = format!("cc -O2 -pthread -DLINKED -L{folder} -l:libgocalls.a");
+    let program = victim_with("gocalled.c", &command, "gocalled-linked").expect("it builds");
     let r = run(&["--clock", "perf"], &[program.to_str().expect("UTF-8")]);
     assert_eq!(r.unharmed(), "done\n");
     assert!(!r.stderr().contains("from outside"), "{}", r.stderr());
@@ -167,10 +151,7 @@ fn a_program_linked_with_go_code_is_sampled_from_inside() {
 fn stacks_of_go_s_scheduler_end_where_it_was_entered() {
     let test = "stacks_of_go_s_scheduler_end_where_it_was_entered";
     let Some(go) = tool_or_skip("go", test) else { return };
-    let program = match go_victim(&go, "gochannels.go", &[], "gochannels") {
-        Ok(program) => program,
-        Err(why) => return skip(test, &why),
-    };
+    let program = go_victim(&go, "gochannels.go", &[], "gochannels").expect("it builds");
     let r = run(&["--hz", "997"], &[program.to_str().expect("UTF-8")]);
     assert_eq!(r.unharmed(), "done\n");
     let stacks = folded(&r.dir);

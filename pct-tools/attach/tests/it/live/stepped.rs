@@ -123,7 +123,6 @@ impl Stepped {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
 enum Flow {
     Call,
     Return,
@@ -209,7 +208,7 @@ fn assembly_without_unwind_data_returns_to_where_the_walk_says() {
 /// At each instruction of such code that runs within `STEPS` steps, whatever the moments that chance gives a profiler.
 #[test]
 fn each_instruction_of_assembly_without_unwind_data_has_its_callers() {
-    /// Two rounds of the program, of 2,700 instructions each, and what is left of the one in which it is stopped.
+    /// Two rounds of the program, of about 3,000 instructions each, and what is left of the one in which it is stopped.
     const STEPS: usize = 9000;
     let here = tempfile::tempdir().expect("a folder");
     let mut program = Stepped::start(Command::new(kernels(here.path())).arg("600"));
