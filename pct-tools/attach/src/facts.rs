@@ -415,7 +415,8 @@ fn same_user(status: &str) -> bool {
 }
 
 /// Whether pct has CAP_SYS_PTRACE (bit 19) in its effective set.
-fn capable() -> bool {
+#[must_use]
+pub fn capable() -> bool {
     let ours = fs::read_to_string("/proc/self/status").unwrap_or_default();
     status_word(&ours, "CapEff")
         .and_then(|w| u64::from_str_radix(&w, 16).ok())

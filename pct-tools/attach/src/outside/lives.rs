@@ -1,9 +1,9 @@
 //! Threads and processes that begin and end, and programs that are replaced.
 
-use super::Outside;
 use super::process::Process;
 use super::thread::Thread;
 use super::tracees::process_of;
+use super::{Follow, Outside};
 use crate::ptrace::sys::{self, Stop, Tid};
 use crate::tasks;
 use pct_format::header::State;
@@ -26,7 +26,7 @@ impl Outside {
         let Some(pid) = process_of(tid) else { return false };
         if !self.processes.contains_key(&pid) {
             // a process made by a bare clone is traced whether we follow or not
-            if !self.settings.follow {
+            if !self.follows() {
                 return false;
             }
             if let Err(why) = self.add_process(pid, true) {
@@ -101,8 +101,8 @@ impl Outside {
     }
 
     /// All other threads of the process are gone without a report; this one has the leader's tid now, and
-    /// another program.
-    pub(super) fn after_exec(&mut self, tid: Tid) {
+    /// another program. False: that one samples itself, so it is to be let go.
+    pub(super) fn after_exec(&mut self, tid: Tid) -> bool {
         let pid = tid.0;
         let left: Vec<Tid> = self.threads.iter().filter(|(_, t)| t.pid == pid).map(|(tid, _)| *tid).collect();
         for tid in left {
@@ -112,10 +112,14 @@ impl Outside {
             }
         }
         self.close(pid, State::Replaced);
+        if matches!(&self.settings.follow, Follow::AllBut(samples_itself) if samples_itself(pid)) {
+            return false;
+        }
         match self.add_process(pid, false) {
             Err(why) => self.cannot_follow(pid, why),
             // the same process, another image
             Ok(()) => self.counts.processes -= u64::from(self.add_thread(pid, tid, false)),
         }
+        true
     }
 }

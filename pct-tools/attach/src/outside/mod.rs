@@ -57,6 +57,7 @@ use pct_format::header::Clock;
 use process::Process;
 use status::Status;
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::path::PathBuf;
@@ -70,12 +71,40 @@ use tracees::{folder_of, nanos, threads_of, tracer_of};
 pub struct Settings {
     /// Rate, clock ([`Clock::Wall`], or CPU time), stacks, limits.
     pub manner: Manner,
-    /// Processes that the target forks are sampled too.
-    pub follow: bool,
+    /// What becomes of processes that the target forks.
+    pub follow: Follow,
     /// Sampling ends when the first process does, also when children of its go on.
     pub first_only: bool,
     /// Where recordings are made.
     pub folder: PathBuf,
+}
+
+/// What becomes of the processes that a sampled one makes.
+#[derive(Clone)]
+pub enum Follow {
+    /// They go on by themselves.
+    None,
+    /// They are sampled too.
+    All,
+    /// They are sampled too, but for programs of which this says that they sample themselves. It is asked when the
+    /// process with this id stands at the first instruction of a program; one of which it says so is let go there.
+    AllBut(Rc<dyn Fn(i32) -> bool>),
+}
+
+impl From<bool> for Follow {
+    fn from(all: bool) -> Follow {
+        if all { Follow::All } else { Follow::None }
+    }
+}
+
+impl fmt::Debug for Follow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Follow::None => "None",
+            Follow::All => "All",
+            Follow::AllBut(_) => "AllBut",
+        })
+    }
 }
 
 /// Why sampling from outside ended.
@@ -122,6 +151,8 @@ pub struct Outside {
     counts: Counts,
     shared: Rc<Shared>,
     status: Status,
+    /// When the next tick is due, once there was one.
+    next: Option<Instant>,
 }
 
 const OPTIONS: i32 = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACESYSGOOD;
@@ -141,7 +172,14 @@ impl Outside {
             processes,
             counts: Counts::default(),
             shared: Rc::default(),
+            next: None,
         }
+    }
+
+    /// Samples nobody yet ([`Outside::seize_too`]), and nobody is the first process.
+    #[must_use]
+    pub fn of_nobody(settings: Settings) -> Outside {
+        Outside::new(0, settings)
     }
 
     /// Seizes every thread of `pid`; none is stopped yet.
@@ -149,15 +187,38 @@ impl Outside {
     /// # Errors
     /// When the process is gone or may not be traced.
     pub fn seize(pid: i32, settings: Settings) -> Result<Self, InjectError> {
+        let mut outside = Outside::new(pid, settings);
+        outside.seize_too(pid)?;
+        Ok(outside)
+    }
+
+    /// Whether this process is one of those that are sampled.
+    #[must_use]
+    pub fn samples(&self, pid: i32) -> bool {
+        self.processes.contains_key(&pid)
+    }
+
+    /// Seizes every thread of another process, which is not sampled yet.
+    ///
+    /// # Errors
+    /// When the process is gone or may not be traced. Threads of it that were seized are sampled all the same.
+    pub fn seize_too(&mut self, pid: i32) -> Result<(), InjectError> {
         // a controller that borrows threads is at work, or another one seizes them
         let _turn = Turn::wait_for_turn(pid)?;
         let tracer = tracer_of(Tid(pid));
         if tracer != 0 {
             return Err(Refusal::Traced { pid, tracer }.into());
         }
-        let mut outside = Outside::new(pid, settings);
-        outside.add_process(pid, false).map_err(CallError::Memory)?;
-        let options = outside.options();
+        self.add_process(pid, false).map_err(CallError::Memory)?;
+        let seized = self.seize_threads(pid);
+        if seized.is_err() && !self.threads.values().any(|t| t.pid == pid) {
+            self.processes.remove(&pid);
+        }
+        seized
+    }
+
+    fn seize_threads(&mut self, pid: i32) -> Result<(), InjectError> {
+        let options = self.options();
         // until a pass finds nothing new: threads are born meanwhile (those of seized threads are traced by themselves)
         loop {
             let mut found = false;
@@ -165,11 +226,11 @@ impl Outside {
             // the first one last, as `release_leaders` says
             threads.sort_by_key(|tid| tid.0 == pid);
             for tid in threads {
-                if outside.threads.contains_key(&tid) {
+                if self.threads.contains_key(&tid) {
                     continue;
                 }
                 match sys::seize(tid, options) {
-                    Ok(()) => found |= outside.add_thread(pid, tid, false),
+                    Ok(()) => found |= self.add_thread(pid, tid, false),
                     Err(e) if e.is_gone() => {}
                     // a thread that was born of a seized one is traced already, and tells of itself by its first stop
                     Err(e) if e.0 == libc::EPERM && tracer_of(tid) == std::process::id().cast_signed() => {}
@@ -178,10 +239,9 @@ impl Outside {
                 }
             }
             if !found {
-                break;
+                return Ok(());
             }
         }
-        Ok(outside)
     }
 
     /// Makes the recording of the first process now: one that is idle has none else.
@@ -210,7 +270,11 @@ impl Outside {
     }
 
     fn options(&self) -> i32 {
-        if self.settings.follow { OPTIONS | FOLLOW } else { OPTIONS }
+        if self.follows() { OPTIONS | FOLLOW } else { OPTIONS }
+    }
+
+    fn follows(&self) -> bool {
+        !matches!(self.settings.follow, Follow::None)
     }
 
     fn period_ns(&self) -> i64 {
@@ -222,13 +286,13 @@ impl Outside {
     }
 
     /// Samples for `limit` (`None`: until the target ends or a signal comes). `signals` are those to wait
-    /// with: SIGCHLD, and whichever shall end this.
+    /// with: SIGCHLD, and whichever shall end this. It may be called again, and goes on then.
     ///
     /// # Errors
     /// Only when the kernel refuses something that it should not; the target is let go all the same.
     pub fn run(&mut self, limit: Option<Duration>, signals: &Signals) -> Result<Ended, CallError> {
         let start = Instant::now();
-        let mut next = start + self.period;
+        let mut next = self.next.filter(|next| *next > start).unwrap_or(start + self.period);
         let mut anchored = start;
         loop {
             self.drain()?;
@@ -248,6 +312,7 @@ impl Outside {
                     self.counts.late += 1;
                     next = now + length;
                 }
+                self.next = Some(next);
                 if now.duration_since(anchored) > Duration::from_millis(250) {
                     anchored = now;
                     self.processes.values_mut().for_each(Process::anchor);

@@ -63,10 +63,8 @@ impl Outside {
                 sys::cont(tid, s)
             }
             Stop::Group(_) => sys::listen(tid),
-            Stop::Event(libc::PTRACE_EVENT_EXEC) => {
-                self.after_exec(tid);
-                sys::cont(tid, 0)
-            }
+            Stop::Event(libc::PTRACE_EVENT_EXEC) if self.after_exec(tid) => sys::cont(tid, 0),
+            Stop::Event(libc::PTRACE_EVENT_EXEC) => sys::detach(tid, 0),
             Stop::Event(_) | Stop::Syscall => sys::cont(tid, 0),
         };
         match resumed {

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 /// A kernel thread id of the target, as this process's pid namespace numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -342,6 +342,11 @@ impl Signals {
         Signals::blocked(&[libc::SIGCHLD])
     }
 
+    /// SIGCHLD, SIGTERM, and SIGIO, by which [`signal_when_readable`] tells.
+    pub fn told() -> Signals {
+        Signals::blocked(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGIO])
+    }
+
     /// Blocks them from now on, so that [`Signals::wait`] gets them.
     fn blocked(numbers: &[i32]) -> Signals {
         // SAFETY: an all-zero sigset_t is an empty set on Linux, sigaddset writes within it, and the mask is
@@ -369,6 +374,22 @@ impl Signals {
         let r = unsafe { libc::sigtimedwait(&raw const self.0, std::ptr::null_mut(), &raw const t) };
         (r > 0).then_some(r)
     }
+}
+
+/// From now on this process gets SIGIO when there is something to read from `file` (fcntl(2), *`O_ASYNC`*).
+///
+/// # Errors
+/// What the kernel says: not every kind of file can.
+pub fn signal_when_readable(file: BorrowedFd<'_>) -> io::Result<()> {
+    let fd = file.as_raw_fd();
+    // SAFETY: these commands take numbers; the descriptor lives as long as it is borrowed.
+    let set = |command: i32, value: i32| match unsafe { libc::fcntl(fd, command, value) } {
+        -1 => Err(io::Error::last_os_error()),
+        now => Ok(now),
+    };
+    set(libc::F_SETOWN, std::process::id().cast_signed())?;
+    let flags = set(libc::F_GETFL, 0)?;
+    set(libc::F_SETFL, flags | libc::O_ASYNC).map(drop)
 }
 
 thread_local! {

@@ -345,7 +345,7 @@ fn outside(args: &Args, target: &Target, follow: bool, left_out: &[String], face
         limit: 64 << 20,
         python: true,
     };
-    let settings = Settings { manner, follow, first_only: false, folder: place.ours.clone() };
+    let settings = Settings { manner, follow: follow.into(), first_only: false, folder: place.ours.clone() };
     let watch = Watch::begin(target, manner.hz);
     let mut outside = Outside::seize(args.pid, settings).inspect_err(|_| place.remove_if_empty())?;
     if let Err(why) = outside.record_now() {

@@ -2,7 +2,7 @@
 
 #![expect(clippy::zombie_processes, reason = "the tracer reaps the child")]
 
-use pct_attach::outside::{Ended, Outside, Settings};
+use pct_attach::outside::{Ended, Follow, Outside, Settings};
 use pct_attach::ptrace::sys::Signals;
 use pct_attach::subject::Manner;
 use pct_format::header::{Clock, StackMode};
@@ -33,7 +33,8 @@ fn a_thread_that_makes_threads_all_the_time_is_sampled_to_its_end() {
         limit: 16 << 20,
         python: false,
     };
-    let settings = Settings { manner, follow: false, first_only: false, folder: folder.path().to_owned() };
+    let settings =
+        Settings { manner, follow: Follow::None, first_only: false, folder: folder.path().to_owned() };
     let mut outside = Outside::seize(child.id() as i32, settings).unwrap();
     child.stdin.take().unwrap().write_all(b"\n").unwrap();
     assert_eq!(outside.run(Some(Duration::from_secs(60)), &signals).unwrap(), Ended::Target);

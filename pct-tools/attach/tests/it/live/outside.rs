@@ -3,7 +3,7 @@
 #![expect(clippy::zombie_processes, reason = "the tracer reaps the child")]
 
 use pct_attach::facts;
-use pct_attach::outside::{Ended, Outside, Settings};
+use pct_attach::outside::{Ended, Follow, Outside, Settings};
 use pct_attach::ptrace::sys::Signals;
 use pct_attach::subject::Manner;
 use pct_format::header::{Clock, StackMode};
@@ -21,7 +21,7 @@ use crate::victims;
 fn settings(hz: u32, clock: Clock, folder: &Path) -> Settings {
     let stacks = StackMode::Auto;
     let manner = Manner { clock_asked: clock, clock, hz, stacks, depth: 512, limit: 16 << 20, python: true };
-    Settings { manner, follow: true, first_only: false, folder: folder.to_owned() }
+    Settings { manner, follow: Follow::All, first_only: false, folder: folder.to_owned() }
 }
 
 /// The recording with the most samples: a starter that executes the interpreter may have one of its own.

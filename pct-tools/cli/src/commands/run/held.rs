@@ -80,7 +80,7 @@ pub(super) fn watch(
     };
     let settings = Settings {
         manner,
-        follow: !matches!(args.follow, Some(Follow::None)),
+        follow: (!matches!(args.follow, Some(Follow::None))).into(),
         first_only: true,
         folder: folder.to_owned(),
     };
