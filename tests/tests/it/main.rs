@@ -36,6 +36,7 @@ mod live {
     mod few_descriptors;
     mod formats;
     mod go_programs;
+    mod hand_over;
     mod interrupts;
     mod jit;
     #[cfg(target_arch = "x86_64")]

@@ -21,12 +21,14 @@ use crate::launch::bound::Bound;
 use crate::launch::check::{self, Obstacle};
 use crate::launch::controller::{Controller, End, Work};
 use crate::launch::elsewhere::Elsewhere;
+use crate::launch::hand_over;
 use crate::launch::spare::Spare;
 use crate::launch::spawn::{self, Folder, Started};
 use crate::launch::{FAILED, apart, maps, objects};
 use crate::runlib;
 use anyhow::{Context as _, Result};
 use pct_profile::load::run::{Info, stolen_ns};
+use pct_profile::load::status;
 use start::{environment, not_executed};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -117,7 +119,12 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             None => held::enter(args, held, folder, spare.as_ref()),
         })
     });
-    let started = match spawn::start(&args.command, &folder(args), environment, control) {
+    let place = folder(args);
+    let told_before = match &place {
+        Folder::Given(folder) => status::told_octets(folder),
+        _ => 0,
+    };
+    let started = match spawn::start(&args.command, &place, environment, control) {
         Ok(started) => started,
         Err(why) => {
             face.warn(format_args!("{}; the program runs unprofiled", chain(&why)));
@@ -135,6 +142,14 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if let Some(why) = &started.trouble {
         face.warn(format_args!("{why}; the program runs unprofiled"));
     }
+    if let Some(folder) = started.folder.as_deref().filter(|_| preload.is_some() && !fixed)
+        && let Some(settings) = held::hand_over(args, folder)
+    {
+        match Controller::beside(|| hand_over::sample(folder, told_before, settings, face)) {
+            Ok(controller) => started.hand_over = Some(controller),
+            Err(why) => face.warn(format_args!("{why}; what cannot be sampled from inside is not sampled")),
+        }
+    }
     let ask_java = args.java != Some(Java::Off);
     let maps = started.folder.as_deref().and_then(|folder| maps::Watch::begin(folder, ask_java));
     if let Some(why) = started.no_controller.take().filter(|_| started.folder.is_some()) {
@@ -149,14 +164,17 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let mut looks = 0_u64;
     let aside = |started: &mut Started| {
         say_end_of(started.controller.as_mut().and_then(Controller::news), face);
+        say_end_of_hand_over(started.hand_over.as_mut().and_then(Controller::news), face);
         elsewhere.iter_mut().for_each(|elsewhere| elsewhere.note_processes(started.pid.as_raw()));
         looks += 1;
         if looks.is_multiple_of(4) {
             keep_bound();
         }
     };
-    let let_go =
-        |started: &mut Started| say_end_of(started.controller.as_mut().and_then(Controller::close), face);
+    let let_go = |started: &mut Started| {
+        say_end_of(started.controller.as_mut().and_then(Controller::close), face);
+        say_end_of_hand_over(started.hand_over.as_mut().and_then(Controller::end), face);
+    };
     let ended = spawn::wait(&mut started, aside, let_go);
     let ended = ended.context("waiting for the program")?;
     let mut maps = maps.and_then(maps::Watch::end);
@@ -225,6 +243,15 @@ fn say_end_of(controller: Option<End>, face: &Face) {
         Some(End::Died(how)) => face.warn(format_args!(
             "the process that sampled from outside did not come to its end ({how}); what the program did from then on is not sampled"
         )),
+    }
+}
+
+/// One line about the end of who takes over what cannot be sampled from inside, if it came too early.
+fn say_end_of_hand_over(controller: Option<End>, face: &Face) {
+    if let Some(End::Refused(why) | End::Died(why)) = controller {
+        face.warn(format_args!(
+            "the process that samples from outside what cannot be sampled from inside did not come to its end ({why})"
+        ));
     }
 }
 

@@ -4,7 +4,7 @@
 //! folder's status file, and the CPU time of the process, so that the account still closes.
 
 use pct_format::File as Recording;
-use pct_profile::load::{self, run};
+use pct_profile::load::{self, status};
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
@@ -87,8 +87,8 @@ impl Bound {
             "the recording of a process that had ended was given up: all together had reached {most} MB (--limit-run)"
         );
         let pid = i32::try_from(pid).unwrap_or(0);
-        run::tell(&self.folder, pid, &cause);
-        run::tell_used(&self.folder, pid, used);
+        status::tell(&self.folder, pid, &cause);
+        status::tell_used(&self.folder, pid, used);
         true
     }
 }
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn the_oldest_of_the_ended_go_first_and_are_named() {
         let folder = tempfile::tempdir().expect("a folder");
-        fs::write(folder.path().join(run::STATUS), "").expect("written");
+        fs::write(folder.path().join(status::STATUS), "").expect("written");
         let old = recording(folder.path(), 1_000_001, 50);
         let new = recording(folder.path(), 1_000_002, 1);
         let each = fs::metadata(&new).expect("there").blocks() * 512;
@@ -123,8 +123,8 @@ mod tests {
         assert_eq!(Bound::new(folder.path(), all).enforce(), 0);
         assert_eq!(Bound::new(folder.path(), all - 1).enforce(), 1);
         assert!(!old.exists() && new.exists() && foreign.exists());
-        let said = run::status_lines(folder.path());
+        let said = status::causes(folder.path());
         assert!(said.len() == 1 && said[0].contains("process 1000001"), "{said:?}");
-        assert_eq!(run::unsampled_images(folder.path()).len(), 1);
+        assert_eq!(status::unsampled_images(folder.path()).len(), 1);
     }
 }

@@ -13,6 +13,9 @@
 //! Where only ancestors may trace (Yama's ptrace_scope 1), the program's process names its tracer before it
 //! executes; the kernel keeps that over the exec.
 //!
+//! Another kind of controller begins beside a program that runs already ([`Controller::beside`]), and takes over what
+//! cannot be sampled from inside; it ends when it is told to.
+//!
 //! The controller is in a process group of its own, so that what is sent to the program's group does not end
 //! it. It ends with pct.
 
@@ -128,18 +131,23 @@ impl Key {
                     Err(why) => Err(anyhow::Error::new(why)
                         .context("it could not be stopped before its first instruction")),
                 };
-            match done {
-                Ok(()) => 0,
-                Err(why) => {
-                    let _ = writeln!(std::io::stderr(), "{}", pct_text::visible(&crate::errors::chain(&why)));
-                    REFUSED
-                }
-            }
+            status_of(done)
         })?;
         if let Some(mut word) = word {
             let _ = word.write_all(&process.pid.as_raw().to_le_bytes());
         }
         Ok(Controller { process: Some(process), folder, used: (0, 0), end: None })
+    }
+}
+
+/// In the controller: what it ends with after its work. Why that was refused becomes its last words.
+fn status_of(done: anyhow::Result<()>) -> i32 {
+    match done {
+        Ok(()) => 0,
+        Err(why) => {
+            let _ = writeln!(std::io::stderr(), "{}", pct_text::visible(&crate::errors::chain(&why)));
+            REFUSED
+        }
     }
 }
 
@@ -159,6 +167,29 @@ fn stay_beside(parent: Pid) {
 }
 
 impl Controller {
+    /// Begins one that does `work` beside a program that runs, until SIGTERM comes, which is blocked in it.
+    ///
+    /// # Errors
+    /// Why it could not begin, in words.
+    pub fn beside(work: impl FnOnce() -> anyhow::Result<()>) -> Result<Controller, String> {
+        let mask = children::block_passed_on().map_err(|errno| errno.desc().to_owned())?;
+        let parent = nix::unistd::getpid();
+        let process = apart::fork(|| {
+            stay_beside(parent);
+            status_of(work())
+        });
+        let _ = mask.thread_set_mask();
+        Ok(Controller { process: Some(process?), folder: None, used: (0, 0), end: None })
+    }
+
+    /// Tells it to end, and waits for that. How it ended, told once.
+    pub fn end(&mut self) -> Option<End> {
+        if let Some(process) = &self.process {
+            let _ = signal::kill(process.pid, Signal::SIGTERM);
+        }
+        self.close()
+    }
+
     /// The program executes: where its recordings go. `None`: nowhere, or it could not be executed.
     pub(super) fn goes_to(&mut self, folder: Option<&Path>) {
         if let (Some(mut pipe), Some(folder)) = (self.folder.take(), folder) {

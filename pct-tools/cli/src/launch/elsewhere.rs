@@ -4,7 +4,7 @@
 //! A process that changes its root and goes on has the library already; only a program that begins there lacks it.
 
 use pct_attach::{children, tasks};
-use pct_profile::load::run;
+use pct_profile::load::status;
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -45,7 +45,7 @@ impl Elsewhere {
             if root_of(&tasks::folder(pid)) == Some(root) {
                 self.named.insert(pid);
                 let exe = fs::read_link(process.join("exe")).unwrap_or_default();
-                run::tell(&self.folder, pid, &self.cause(&exe));
+                status::tell(&self.folder, pid, &self.cause(&exe));
             }
         }
     }
@@ -71,9 +71,9 @@ mod tests {
     #[test]
     fn processes_under_our_root_are_not_named() {
         let folder = tempfile::tempdir().expect("a folder");
-        fs::write(folder.path().join(run::STATUS), "").expect("written");
+        fs::write(folder.path().join(status::STATUS), "").expect("written");
         let mut elsewhere = Elsewhere::new(Path::new("/nowhere/libpct.so"), folder.path());
         elsewhere.note_processes(i32::try_from(std::process::id()).expect("small"));
-        assert!(run::status_lines(folder.path()).is_empty());
+        assert!(status::causes(folder.path()).is_empty());
     }
 }

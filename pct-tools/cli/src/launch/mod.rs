@@ -3,7 +3,8 @@
 //! [`controller`] what stands outside of it while it runs; [`bound`] keeps a run's folder small, [`maps`] names
 //! of code that is made at run time, for which `java` asks,
 //! `held_objects` keeps programs and libraries that go away; [`objects`] makes the file in which the
-//! library keeps what it finds out about objects; [`elsewhere`] sees programs under another root;
+//! library keeps what it finds out about objects; [`elsewhere`] sees programs under another root, [`hand_over`] has
+//! sampled from outside what cannot be from inside;
 //! [`place`] finds room where a running process can write, [`spare`] where a started one can that became
 //! another user.
 
@@ -16,6 +17,7 @@ pub mod children;
 #[expect(unsafe_code, reason = "prctl, signal dispositions")]
 pub mod controller;
 pub mod elsewhere;
+pub mod hand_over;
 pub mod held_objects;
 mod java;
 pub mod maps;

@@ -10,7 +10,7 @@ use crate::runlib;
 use anyhow::{Context as _, Result, bail};
 use pct_attach::facts::Target;
 use pct_attach::tasks;
-use pct_profile::load::run::STATUS;
+use pct_profile::load::status::STATUS;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::io::Write as _;
@@ -177,7 +177,7 @@ impl PathPair {
 
     /// What the sampler in the target, or we from outside, had to say of why something could not be recorded.
     pub fn causes(&self) -> Vec<String> {
-        pct_profile::load::run::status_lines(&self.now())
+        pct_profile::load::status::causes(&self.now())
     }
 
     /// The folder by a path that stays right when the target has ended. It is not for people.

@@ -6,7 +6,7 @@
 //! inside one that nobody else may list either. At the end its recordings move to where the caller asked for
 //! them.
 
-use pct_profile::load::run::STATUS;
+use pct_profile::load::status::STATUS;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{

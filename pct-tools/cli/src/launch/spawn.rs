@@ -57,6 +57,8 @@ pub struct Started {
     pub controller: Option<Controller>,
     /// Why there is no controller although one was asked for.
     pub no_controller: Option<String>,
+    /// Who takes over what cannot be sampled from inside, where somebody does.
+    pub hand_over: Option<Controller>,
 }
 
 /// The program could not be executed.
@@ -162,7 +164,7 @@ fn become_program(
     let made = make(folder);
     if let Ok(path) = &made {
         // Processes append to it and never make it: whoever looks into the folder started them.
-        let status = path.join(pct_profile::load::run::STATUS);
+        let status = path.join(pct_profile::load::status::STATUS);
         let _ = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(status);
     }
     match &made {
@@ -240,6 +242,7 @@ fn told_by_child(pid: Pid, folder: &Folder, mut told: &[u8]) -> Result<Started, 
         used_before: (0, 0),
         controller: None,
         no_controller: None,
+        hand_over: None,
     };
     while let [kind, a, b, c, d, rest @ ..] = told {
         let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
@@ -253,7 +256,7 @@ fn told_by_child(pid: Pid, folder: &Folder, mut told: &[u8]) -> Result<Started, 
                 let _ = nix::sys::wait::waitpid(pid, None);
                 if let Some(made) = started.folder.as_ref().filter(|_| matches!(folder, Folder::Named { .. }))
                 {
-                    let _ = std::fs::remove_file(made.join(pct_profile::load::run::STATUS));
+                    let _ = std::fs::remove_file(made.join(pct_profile::load::status::STATUS));
                     let _ = std::fs::remove_dir(made);
                 }
                 return Err(NotExecuted { errno: Errno::from_raw(errno) });
@@ -362,16 +365,18 @@ pub fn wait(
     }
 }
 
-/// What the program used, once somebody has waited for it and was told its `status`. Its controller's time is
-/// not the program's.
+/// What the program used, once somebody has waited for it and was told its `status`. The time of controllers is not the
+/// program's.
 fn used(started: &Started, status: Status) -> Result<Ended, Errno> {
     children::pass_signals_on_to_nobody();
     let (user, system) = used_by_children()?;
-    let controller = started.controller.as_ref().map_or((0, 0), Controller::used);
+    let controllers = started.controller.iter().chain(&started.hand_over).map(Controller::used);
+    let (user_before, system_before) =
+        controllers.fold(started.used_before, |sum, used| (sum.0 + used.0, sum.1 + used.1));
     Ok(Ended {
         status,
-        user_ns: user.saturating_sub(started.used_before.0).saturating_sub(controller.0),
-        system_ns: system.saturating_sub(started.used_before.1).saturating_sub(controller.1),
+        user_ns: user.saturating_sub(user_before),
+        system_ns: system.saturating_sub(system_before),
     })
 }
 

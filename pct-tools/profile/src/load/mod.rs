@@ -27,6 +27,7 @@ mod refused;
 mod resolve;
 pub mod run;
 mod spoken;
+pub mod status;
 mod tally;
 mod times;
 mod unsampled;
@@ -122,15 +123,18 @@ pub fn load_from(
             }
             infos.push(info);
         }
-        let of_run = run::unsampled_images(run);
-        let (processes, used) = run::without_sample(&of_run, &raw.pids());
+        let of_run = status::unsampled_images(run);
+        let (processes, used) = status::without_sample(&of_run, &raw.pids());
         images.extend(of_run);
-        not_profiled.extend(run::not_profiled(run));
-        heard_of.extend(run::heard_of(run));
+        not_profiled.extend(status::not_profiled(run));
+        heard_of.extend(status::heard_of(run));
         account.without_sample += processes;
         account.without_sample_ns = account.without_sample_ns.saturating_add(used);
-        for line in run::status_lines(run) {
+        for line in status::causes(run) {
             account.gaps_told += 1;
+            account.note(line);
+        }
+        for line in status::taken_over(run) {
             account.note(line);
         }
     }

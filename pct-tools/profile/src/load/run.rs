@@ -12,9 +12,7 @@
 use crate::model::Account;
 use pct_num::float;
 use serde_json::{Value, json};
-use std::borrow::Cow;
-use std::collections::HashSet;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -160,144 +158,6 @@ impl Info {
     }
 }
 
-/// Name of the file that sampled processes append lines to: `PID cause`, and when one ends without a sample,
-/// `PID<TAB>NANOSECONDS` of CPU time, which may be followed by `<TAB>ALL<TAB>NAME` ([`UnsampledImage`]). Who
-/// starts them makes it.
-pub const STATUS: &str = "pct.status";
-/// Adds to the status file that `pid` was not sampled, and why. (A line more or less is not worth failing for.)
-pub fn tell(folder: &Path, pid: i32, cause: &str) {
-    append(folder, &format!("{pid} {}\n", cause.replace(['\n', '\t'], "?")));
-}
-
-/// Whether the status file says already why `pid` was not sampled.
-#[must_use]
-pub fn has_told(folder: &Path, pid: i32) -> bool {
-    let prefix = format!("{pid} ");
-    status_text(folder).lines().any(|line| line.starts_with(&prefix))
-}
-
-/// Adds to the status file what CPU time a process used that has no samples (any more).
-pub fn tell_used(folder: &Path, pid: i32, ns: u64) {
-    append(folder, &format!("{pid}\t{ns}\n"));
-}
-
-fn append(folder: &Path, line: &str) {
-    let mut options = std::fs::OpenOptions::new();
-    options.append(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    if let Ok(mut file) = options.open(folder.join(STATUS)) {
-        let _ = file.write_all(line.as_bytes());
-    }
-}
-
-/// More than this of it is not read: each process writes a line or two.
-const MOST_STATUS: u64 = 64 << 20;
-
-/// Causes that sampled processes left in the folder's status file, each once, with who said it.
-#[must_use]
-pub fn status_lines(folder: &Path) -> Vec<String> {
-    let mut causes: Vec<(String, Vec<String>)> = Vec::new();
-    for line in status_text(folder).lines() {
-        let Some((pid, cause)) = line.split_once(' ') else { continue };
-        let cause = without_file(cause);
-        match causes.iter_mut().find(|(known, _)| *known == cause) {
-            Some((_, pids)) => pids.push(pid.to_owned()),
-            None => causes.push((cause.into_owned(), vec![pid.to_owned()])),
-        }
-    }
-    causes
-        .into_iter()
-        .map(|(cause, pids)| match pids.len() {
-            1 => format!("{cause} (process {})", pids[0]),
-            n => format!("{cause} (process {} and {} more)", pids[0], n - 1),
-        })
-        .collect()
-}
-
-/// A full disk has one cause, however many processes could not make their file there.
-fn without_file(cause: &str) -> Cow<'_, str> {
-    let parts = cause.strip_prefix("cannot create ").and_then(|rest| rest.split_once(": "));
-    match parts.and_then(|(path, why)| Some((path.rsplit_once('/')?.0, why))) {
-        Some((folder, why)) if !folder.is_empty() => {
-            Cow::Owned(format!("cannot create files in {folder}: {why}"))
-        }
-        _ => Cow::Borrowed(cause),
-    }
-}
-
-/// What an image of a process said that ended without a sample.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnsampledImage {
-    /// Process id.
-    pub pid: u32,
-    /// CPU time while sampling was on, nanoseconds.
-    pub used_ns: u64,
-    /// CPU time of the process since its birth, nanoseconds, where it said so.
-    pub all_ns: Option<u64>,
-    /// What the program was called by; may be empty.
-    pub name: String,
-}
-
-/// What images of processes said that ended without a sample, in the order in which they did.
-#[must_use]
-pub fn unsampled_images(folder: &Path) -> Vec<UnsampledImage> {
-    let image = |line: &str| {
-        let mut fields = line.splitn(4, '\t');
-        Some(UnsampledImage {
-            pid: fields.next()?.parse().ok()?,
-            used_ns: fields.next()?.parse().ok()?,
-            all_ns: fields.next().and_then(|all| all.parse().ok()),
-            name: fields.next().unwrap_or_default().to_owned(),
-        })
-    };
-    status_text(folder).lines().filter_map(image).collect()
-}
-
-/// Process ids of all that left a line in the folder's status file, of whatever kind.
-#[must_use]
-pub fn heard_of(folder: &Path) -> HashSet<u32> {
-    let pid = |line: &str| line.split([' ', '\t']).next()?.parse().ok();
-    status_text(folder).lines().filter_map(pid).collect()
-}
-
-/// Processes that ended without a sample, and the CPU time that they used, nanoseconds. Those in `sampled`
-/// left samples as another program before or after, and are not among them.
-#[must_use]
-pub fn without_sample(images: &[UnsampledImage], sampled: &HashSet<u32>) -> (u64, u64) {
-    let mut pids = HashSet::new();
-    let mut used = 0_u64;
-    for image in images.iter().filter(|image| !sampled.contains(&image.pid)) {
-        pids.insert(image.pid);
-        used = used.saturating_add(image.used_ns);
-    }
-    (pids.len() as u64, used)
-}
-
-/// Names of programs that processes executed and that could not be sampled, each once, in order.
-#[must_use]
-pub fn not_profiled(folder: &Path) -> Vec<String> {
-    // `NAME is a static program, which ...: not sampled (...)`
-    let name = |line: &str| {
-        let (_, cause) = line.split_once(' ')?;
-        let (name, why) = cause.split_once(" is ")?;
-        (why.contains(": not sampled") && !name.contains(' ')).then(|| name.to_owned())
-    };
-    let names: std::collections::BTreeSet<String> = status_text(folder).lines().filter_map(name).collect();
-    names.into_iter().collect()
-}
-
-fn status_text(folder: &Path) -> String {
-    let mut text = Vec::new();
-    let path = folder.join(STATUS);
-    if !path.is_file() {
-        return String::new();
-    }
-    let Ok(file) = std::fs::File::open(path) else { return String::new() };
-    match file.take(MOST_STATUS).read_to_end(&mut text) {
-        Ok(_) => String::from_utf8_lossy(&text).into_owned(),
-        Err(_) => String::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,43 +181,6 @@ mod tests {
         for none in ["cpu  658 1 625 24276 105 2 7\n", "cpu0 1 1 1 1 1 1 1 9 0 0\n", ""] {
             assert_eq!(stolen_in(none), 0);
         }
-    }
-
-    #[test]
-    fn each_cause_is_told_once() {
-        let dir = std::env::temp_dir().join(format!("pct-status-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("made");
-        let text = "1 disk full\n2 disk full\n3 no clock\nnonsense\n4\t700\n5\t20\t900\ttrue x\n4\t1\n6\t9\n7\tx\n\
-                    8 busybox is a static program, which no library can be preloaded into: not sampled (-)\n";
-        std::fs::write(dir.join(STATUS), text).expect("written");
-        let lines = status_lines(&dir);
-        assert_eq!(lines[..2], ["disk full (process 1 and 1 more)", "no clock (process 3)"]);
-        let images = unsampled_images(&dir);
-        assert_eq!(without_sample(&images, &HashSet::from([6])), (2, 721));
-        let truth = UnsampledImage { pid: 5, used_ns: 20, all_ns: Some(900), name: "true x".into() };
-        assert_eq!(images[1], truth);
-        assert_eq!(not_profiled(&dir), ["busybox"]);
-        assert_eq!(heard_of(&dir), HashSet::from([1, 2, 3, 4, 5, 6, 7, 8]));
-        assert_eq!([1, 3, 4, 9, 30].map(|pid| has_told(&dir, pid)), [true, true, false, false, false]);
-        std::fs::remove_dir_all(&dir).expect("removed");
-        assert!(status_lines(&dir).is_empty());
-    }
-
-    #[test]
-    fn files_that_could_not_be_made_in_one_folder_are_one_cause() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let text = "1 cannot create /x/a-1.pct: ENOSPC\n2 cannot create /x/b-2.pct: ENOSPC\n3 cannot create /y/b-2.pct: ENOSPC\n\
-                    4 cannot create\n5 cannot create a: b\n";
-        std::fs::write(dir.path().join(STATUS), text).expect("written");
-        assert_eq!(
-            status_lines(dir.path()),
-            [
-                "cannot create files in /x: ENOSPC (process 1 and 1 more)",
-                "cannot create files in /y: ENOSPC (process 3)",
-                "cannot create (process 4)",
-                "cannot create a: b (process 5)",
-            ]
-        );
     }
 
     #[test]

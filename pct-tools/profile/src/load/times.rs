@@ -17,7 +17,7 @@
 //! Invariant: no time is counted twice, so the tree's sum is never more than what was used.
 
 use super::alive;
-use super::run::UnsampledImage;
+use super::status::UnsampledImage;
 use pct_format::layout::header as at;
 use pct_format::{Header, OffFor};
 use std::collections::BTreeMap;

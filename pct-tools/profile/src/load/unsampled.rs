@@ -23,7 +23,7 @@
 //!
 //! Nobody measures which part of a row was user and which system time. Rows share what samples leave of both.
 
-use super::run::UnsampledImage;
+use super::status::UnsampledImage;
 use super::times::ImageTimes;
 use crate::model::{
     Account, Cell, Frame, FrameId, Function, FunctionId, Object, ObjectId, ObjectKind, Process, ProcessId,
@@ -57,6 +57,8 @@ impl Told {
         struct Sums {
             used: u64,
             off: u64,
+            off_in_run: u64,
+            outside: u64,
             all: u64,
             unknown: bool,
             attached: bool,
@@ -73,7 +75,10 @@ impl Told {
             sum.unknown |= image.before_ns.is_none();
             // What was used before somebody attached, or between two attachments, is not in the kernel's sum.
             if !image.attached {
-                told.off_ns = told.off_ns.saturating_add(image.off_ns);
+                sum.off_in_run = sum.off_in_run.saturating_add(image.off_ns);
+            }
+            if image.from_outside {
+                sum.outside = sum.outside.saturating_add(image.used_ns());
             }
             told.sampled_ns = told.sampled_ns.saturating_add(image.used_ns());
         }
@@ -93,6 +98,8 @@ impl Told {
             }
         }
         for (pid, sum) in &sums {
+            // One that was taken over is off inside of it, and sampled from outside.
+            told.off_ns = told.off_ns.saturating_add(sum.off_in_run.saturating_sub(sum.outside));
             if !sum.unknown && !sum.attached {
                 let start = sum.all.saturating_sub(sum.used).saturating_sub(sum.off);
                 told.start.insert(*pid, start);
@@ -420,6 +427,16 @@ mod tests {
         let names: Vec<_> =
             p.processes.iter().map(|process| (process.name.as_str(), process.stands_for)).collect();
         assert_eq!(names, [("prog", 0), ("true", 2), ("[not sampled]", 1)]);
+    }
+
+    #[test]
+    fn who_is_off_inside_and_sampled_from_outside_is_off_only_between() {
+        let (mut p, mut files, _) = a_run();
+        files[0].off_ns = 45 * MS;
+        let outside = ImageTimes { attached: true, from_outside: true, ..times(1, 40 * MS, None, 0) };
+        files.push(outside);
+        add(&mut p, &facts(&files, &[]));
+        assert!(rows(&p).contains(&("[sampling off]".to_owned(), 5)), "{:?}", rows(&p));
     }
 
     #[test]

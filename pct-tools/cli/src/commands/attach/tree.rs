@@ -7,6 +7,7 @@
 use crate::launch::check;
 use pct_attach::{children, tasks};
 use pct_profile::load::run::{self, Info};
+use pct_profile::load::status;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
@@ -61,11 +62,11 @@ impl Tree {
             let same = std::fs::read_link(tasks::folder(pid).join("exe")).is_ok_and(|now| now == exe);
             if let Some(what) = found.and_then(|found| found.obstacle).filter(|_| same) {
                 // A sampled parent says so itself, before it executes the program.
-                if run::has_told(&self.folder, pid) {
+                if status::has_told(&self.folder, pid) {
                     continue;
                 }
                 let name = exe.file_name().unwrap_or_default().to_string_lossy();
-                run::tell(
+                status::tell(
                     &self.folder,
                     pid,
                     &format!("{name} is {}: not sampled (pct attach --method 6 does)", what.short()),

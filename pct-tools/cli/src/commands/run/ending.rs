@@ -9,7 +9,8 @@ use anyhow::{Context as _, Result};
 use nix::sys::signal::Signal;
 use pct_profile::flat::Order;
 use pct_profile::load;
-use pct_profile::load::run::{self, Info};
+use pct_profile::load::run::Info;
+use pct_profile::load::status;
 use pct_profile::text::flat::Columns;
 use pct_profile::text::{Layout, account, flat, numbers};
 use pct_profile::{By, Flat, Split};
@@ -26,8 +27,7 @@ pub(super) fn close(
     (fixed, face): (bool, &Face),
 ) -> Result<()> {
     let obstacle = found.filter(|found| found.obstacle.is_some());
-    let status = run::status_lines(folder);
-    for line in &status {
+    for line in status::causes(folder).iter().chain(&status::taken_over(folder)) {
         face.warn(line);
     }
     let recorded = load::files_of(folder).is_ok();
@@ -72,8 +72,8 @@ struct Heard {
 
 impl Heard {
     fn read_folder(folder: &Path) -> Self {
-        let (processes, used_ns) = run::without_sample(&run::unsampled_images(folder), &HashSet::new());
-        Self { causes: !run::status_lines(folder).is_empty(), processes, used_ns }
+        let (processes, used_ns) = status::without_sample(&status::unsampled_images(folder), &HashSet::new());
+        Self { causes: !status::causes(folder).is_empty(), processes, used_ns }
     }
 }
 

@@ -1,17 +1,18 @@
 //! Programs that no library can be preloaded into: they stand at their first instruction until the sampler is
-//! in them, or until they are watched from outside.
+//! in them, or until they are watched from outside. And what turns out later to be of that kind.
 
 use super::args::{Args, Clock, Follow, Mode, On, Stack};
 use super::start::options;
 use crate::face::Face;
 use crate::launch::check::{FoundProgram, Obstacle};
+use crate::launch::hand_over;
 use crate::launch::spare::Spare;
 use crate::runlib;
 use anyhow::{Context as _, Result};
 use pct_attach::blob::{self, Blob};
 use pct_attach::facts;
 use pct_attach::memory::ProcessMemory;
-use pct_attach::outside::{Outside, Settings};
+use pct_attach::outside::{self, Outside, Settings};
 use pct_attach::ptrace::entry::HeldThread;
 use pct_attach::ptrace::sys::Signals;
 use pct_attach::subject::Manner;
@@ -33,10 +34,14 @@ pub(super) fn from_outside(args: &Args, found: Option<&FoundProgram>) -> Option<
     }
     let not_inside =
         found.is_some_and(|found| matches!(found.obstacle, Some(Obstacle::Go | Obstacle::LimitsItself)));
-    let any = matches!(args.clock, None | Some(Clock::Auto))
+    (not_inside && any_clock(args)).then_some(file::Clock::Outside)
+}
+
+/// Whether no option is given that needs the sampler inside.
+fn any_clock(args: &Args) -> bool {
+    matches!(args.clock, None | Some(Clock::Auto))
         && args.mode != Some(Mode::Counts)
-        && !matches!(args.on, Some(On::Manual | On::Signal));
-    (not_inside && any).then_some(file::Clock::Outside)
+        && !matches!(args.on, Some(On::Manual | On::Signal))
 }
 
 /// Puts the sampler into a program that stands at its first instruction, and lets it go.
@@ -65,21 +70,8 @@ pub(super) fn watch(
     clock: file::Clock,
     face: &Face,
 ) -> Result<()> {
-    let manner = Manner {
-        clock_asked: if clock == file::Clock::Wall { clock } else { file::Clock::Auto },
-        clock,
-        // a sample stops the thread for some tens of microseconds
-        hz: args.hz.unwrap_or(if clock == file::Clock::Wall { 100 } else { 250 }),
-        stacks: match args.stack {
-            Some(Stack::None) => StackMode::None,
-            _ => StackMode::Auto,
-        },
-        depth: args.depth.unwrap_or(512) as usize,
-        limit: args.limit.map_or(64 << 20, |limit| usize::try_from(limit).unwrap_or(usize::MAX)),
-        python: !matches!(args.python, Some(super::Python::Off)),
-    };
     let settings = Settings {
-        manner,
+        manner: manner(args, clock),
         follow: (!matches!(args.follow, Some(Follow::None))).into(),
         first_only: true,
         folder: folder.to_owned(),
@@ -95,6 +87,36 @@ pub(super) fn watch(
         face.warn(format_args!("sampling ended before the program: {why}"));
     }
     Ok(())
+}
+
+/// How processes of the run are sampled from outside.
+fn manner(args: &Args, clock: file::Clock) -> Manner {
+    Manner {
+        clock_asked: if clock == file::Clock::Wall { clock } else { file::Clock::Auto },
+        clock,
+        // a sample stops the thread for some tens of microseconds
+        hz: args.hz.unwrap_or(if clock == file::Clock::Wall { 100 } else { 250 }),
+        stacks: match args.stack {
+            Some(Stack::None) => StackMode::None,
+            _ => StackMode::Auto,
+        },
+        depth: args.depth.unwrap_or(512) as usize,
+        limit: args.limit.map_or(64 << 20, |limit| usize::try_from(limit).unwrap_or(usize::MAX)),
+        python: !matches!(args.python, Some(super::Python::Off)),
+    }
+}
+
+/// How processes are sampled that are taken over, in a run of a program with the library in it. `None`: none are,
+/// because an option needs the sampler inside.
+pub(super) fn hand_over(args: &Args, folder: &Path) -> Option<Settings> {
+    let everybody =
+        args.include.is_none() && args.exclude.is_none() && matches!(args.follow, None | Some(Follow::All));
+    any_clock(args).then(|| Settings {
+        manner: manner(args, file::Clock::Outside),
+        follow: if everybody { hand_over::follow() } else { outside::Follow::None },
+        first_only: false,
+        folder: folder.to_owned(),
+    })
 }
 
 #[cfg(test)]

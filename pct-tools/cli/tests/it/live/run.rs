@@ -262,12 +262,13 @@ fn closed_standard_descriptors_stay_closed() {
     }
 }
 
-/// Children of a process with another number than `not`, as the kernel lists them.
-fn child_of(parent: u32, not: &str) -> i32 {
+/// The child of a process that is there after the child `before` was waited for.
+fn child_after(parent: u32, before: &str) -> i32 {
     wait_for("a child", || {
         let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
         let children = children.expect("pct lives until its report ends");
-        let child = children.split(' ').find(|child| !child.is_empty() && *child != not)?;
+        let mut children = children.split_whitespace();
+        let child = children.clone().next().filter(|_| children.all(|child| child != before))?;
         Some(child.parse().expect("a number"))
     })
 }
@@ -292,7 +293,7 @@ fn whatever_ends_the_report_the_status_is_the_programs() {
         let mut program = String::new();
         let mut stdout = std::io::BufReader::new(running.stdout.take().expect("a pipe"));
         stdout.read_line(&mut program).expect("its number");
-        let report = child_of(running.id(), program.trim_end());
+        let report = child_after(running.id(), program.trim_end());
         let target = if to_pct { i32::try_from(running.id()).expect("a pid") } else { report };
         kill(Pid::from_raw(target), signal).expect("sent");
         let output = running.wait_with_output().expect("ended");

@@ -1,0 +1,173 @@
+//! Processes of a run that cannot be sampled from inside are sampled from outside, which is said, and sampled once.
+
+use pct_kit::harm::{ended_with, unharmed};
+use pct_kit::wait::wait_until;
+use pct_tests::pct::{Run, binary, report, run, seconds_in};
+use pct_tests::victims::{Guest, children_of, go_victim_with_c, signal, truth, victim, victim_with};
+use pct_tests::{skip, tool_or_skip};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+
+/// What a run says of a process that was taken over.
+const SAID: &str = ": sampled from outside from there on (process ";
+
+/// Each function of the program has the CPU time that the program counted itself, and next to nothing has no function.
+fn assert_shares(r: &Run, functions: &[&str]) {
+    let truth = truth(&unharmed(&r.output));
+    let rows = r.report(&["--by", "function"]);
+    for function in functions {
+        let spent: f64 = truth.iter().filter(|(name, _)| name == function).map(|(_, seconds)| seconds).sum();
+        let seen = seconds_in(&rows, function);
+        // Samples from outside stand for the time since the one before: what is off is the part of a period at the
+        // ends, and what is lost on a machine that is busy with other things.
+        let bound = spent * 0.25 + 0.03;
+        assert!(
+            spent > 0.1 && (seen - spent).abs() < bound,
+            "{function}: {seen:.3} s seen, {spent:.3} s spent\n{}",
+            r.stderr()
+        );
+    }
+}
+
+/// The functions of takesall.c of which there must be samples: what it forks is followed by root only.
+fn sampled() -> &'static [&'static str] {
+    let status = std::fs::read_to_string("/proc/self/status").expect("our own status");
+    let rights = status.lines().find_map(|line| line.strip_prefix("CapEff:")).expect("our rights").trim();
+    let traces_all = u64::from_str_radix(rights, 16).expect("a number") & (1 << 19) != 0;
+    if traces_all { &["before", "after", "in_the_child"] } else { &["before", "after"] }
+}
+
+#[test]
+fn what_takes_all_signals_is_sampled_on_and_so_is_what_it_forks() {
+    let victim = victim("takesall.c");
+    let r = run(&["--hz", "997"], &[victim.to_str().expect("UTF-8")]);
+    assert_shares(&r, sampled());
+    let said = r.stderr();
+    assert!(
+        said.contains(&format!("the program took the sampling signal for itself and no other is free{SAID}")),
+        "{said}"
+    );
+    assert!(!said.contains("sampling ends there"), "{said}");
+}
+
+#[test]
+fn a_program_that_loads_the_library_is_sampled_by_that_alone() {
+    let victim = victim("takesall.c");
+    let other = victim_with("shares.c", "cc -O2 -pthread", "shares-executed").expect("it builds");
+    let words = [&victim, &other].map(|path| path.to_str().expect("UTF-8"));
+    let r = run(&["--hz", "997"], &[words[0], words[1], "2", "0.5"]);
+    let own = truth(&unharmed(&r.output));
+    let functions: Vec<&str> = own.iter().map(|(name, _)| name.as_str()).collect();
+    assert!(functions.len() > 5, "{own:?}");
+    // all of shares.c together: each of its own may have few samples
+    let seen: f64 = functions.iter().map(|name| seconds_in(&r.report(&["--by", "function"]), name)).sum();
+    let spent: f64 = own.iter().map(|(_, seconds)| seconds).sum();
+    assert!((seen / spent - 1.0).abs() < 0.15, "{seen:.3} s seen, {spent:.3} s spent\n{}", r.stderr());
+    assert_shares(&r, sampled());
+}
+
+#[test]
+fn static_programs_that_a_dynamic_one_executes_are_sampled() {
+    let test = "static_programs_that_a_dynamic_one_executes_are_sampled";
+    let victim = match victim_with("takesall.c", "cc -O2 -static", "takesall-static") {
+        Ok(victim) => victim,
+        Err(why) => return skip(test, &why),
+    };
+    let script = format!("{}; exit $?", victim.display());
+    let r = run(&["--hz", "997"], &["sh", "-c", &script]);
+    assert_shares(&r, sampled());
+    let said = r.stderr();
+    assert!(
+        said.contains(&format!("is a static program, which no library can be preloaded into{SAID}")),
+        "{said}"
+    );
+    assert!(!said.contains("not sampled ("), "{said}");
+}
+
+#[test]
+fn go_programs_with_c_that_a_script_starts_are_sampled() {
+    let test = "go_programs_with_c_that_a_script_starts_are_sampled";
+    let Some(go) = tool_or_skip("go", test) else { return };
+    let built =
+        go_victim_with_c(&go, "gocalls.go", &["-buildmode=exe"], "gocalls-by-script").expect("it builds");
+    let r = run(&["--hz", "997"], &["sh", "-c", &format!("{}; exit $?", built.display())]);
+    unharmed(&r.output);
+    let rows = r.report(&["--by", "function"]);
+    let all: f64 = rows.iter().map(|row| row.cpu_seconds).sum();
+    let busy = seconds_in(&rows, "main.goLeaf") + seconds_in(&rows, "leaf");
+    assert!(busy > 0.6 * all, "{busy:.3} of {all:.3} s\n{}", r.stderr());
+    assert!(r.stderr().contains(SAID), "{}", r.stderr());
+}
+
+/// A program that changes its user does not when it is executed by a process that another user traces.
+#[test]
+fn another_user_than_root_follows_nothing_and_says_so() {
+    let test = "another_user_than_root_follows_nothing_and_says_so";
+    let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    if !["", "0"].contains(&yama.trim()) {
+        return skip(test, "only parents may trace here (Yama)");
+    }
+    let victim = victim("takesall.c");
+    let out = tempfile::tempdir().expect("a folder");
+    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(out.path(), everybody).expect("set");
+    let copies = [binary(), victim.as_path()].map(|path| out.path().join(path.file_name().expect("a name")));
+    for (from, to) in [binary(), victim.as_path()].into_iter().zip(&copies) {
+        std::fs::copy(from, to).expect("copied");
+    }
+    let mut command = Command::new(&copies[0]);
+    command
+        .args(["run", "-o", "recording", "--"])
+        .arg(&copies[1])
+        .current_dir(out.path())
+        .env("HOME", out.path());
+    let Ok(ended) = command.uid(65534).gid(65534).output() else {
+        return skip(test, "this user cannot become another one");
+    };
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(said.contains(SAID), "{said}");
+    assert!(
+        said.contains("what it forks is not sampled: to follow it pct has to run as root (process "),
+        "{said}"
+    );
+    let spent: f64 = truth(&unharmed(&ended)).iter().map(|(_, seconds)| seconds).sum();
+    let rows = report(&out.path().join("recording"), &["--by", "function"]);
+    let seen = seconds_in(&rows, "before") + seconds_in(&rows, "after");
+    assert!(
+        (seen / spent * 1.5 - 1.0).abs() < 0.25 && seconds_in(&rows, "in_the_child") < 0.1,
+        "{seen} of {spent} s\n{said}"
+    );
+}
+
+/// Where an option needs the sampler inside, nothing is sampled from outside, and that is said as ever.
+#[test]
+fn options_that_need_the_sampler_inside_are_kept_to() {
+    let victim = victim("takesall.c");
+    let r = run(&["--clock", "thread"], &[victim.to_str().expect("UTF-8")]);
+    unharmed(&r.output);
+    let said = r.stderr();
+    assert!(said.contains("sampling ends there") && !said.contains(SAID), "{said}");
+}
+
+/// The program goes on without its controller, and its status is its own.
+#[test]
+fn a_killed_controller_is_said_and_ends_nothing_else() {
+    let victim = victim("takesall.c");
+    let here = tempfile::tempdir().expect("a folder");
+    let out = here.path().join("recording");
+    let mut command = Command::new(binary());
+    command.args(["run", "-o"]).arg(&out).arg("--").arg(victim).arg("/bin/true").stderr(Stdio::piped());
+    let guest = Guest::start(&mut command);
+    let told = || std::fs::read_to_string(out.join("pct.status")).unwrap_or_default();
+    wait_until("the program to be taken over", || told().contains("\toutside\n"));
+    let name = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let controller =
+        children_of(guest.pid().unsigned_abs()).into_iter().find(|pid| name(*pid) == "pct-controller\n");
+    signal(controller.expect("it works"), "KILL");
+    let ended = guest.wait();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    ended_with(ended.status, 0, &said);
+    assert!(said.contains("did not come to its end (ended by SIGKILL)"), "{said}");
+    // what it had until then is there
+    assert!(seconds_in(&report(&out, &["--by", "function"]), "before") > 0.2, "{said}");
+}
