@@ -306,11 +306,24 @@ pub unsafe extern "C" fn posix_spawn(
     }
     // SAFETY: libc's posix_spawn.
     let spawn: Spawn = unsafe { core::mem::transmute(at) };
-    unloadable::tell(path);
-    // SAFETY: the host's arguments, and a vector that lives through the call.
-    with_us(environment, |environment| unsafe {
-        spawn(pid, path, actions, attributes, arguments, environment)
+    telling_of_child(pid, path, |pid| {
+        // SAFETY: the host's arguments, and a vector that lives through the call.
+        with_us(environment, |environment| unsafe {
+            spawn(pid, path, actions, attributes, arguments, environment)
+        })
     })
+}
+
+/// Makes a child by `spawn`, which stores its id, and tells if its program cannot load us.
+fn telling_of_child(pid: *mut i32, program: *const u8, spawn: impl FnOnce(*mut i32) -> i32) -> i32 {
+    let mut own = 0;
+    let pid = if pid.is_null() { &raw mut own } else { pid };
+    let result = spawn(pid);
+    if result == 0 {
+        // SAFETY: the host's place for the id or ours, where libc has just stored it.
+        unloadable::tell_of_child(program, unsafe { *pid });
+    }
+    result
 }
 
 /// Stands in front of libc's.
@@ -332,9 +345,11 @@ pub unsafe extern "C" fn posix_spawnp(
     }
     // SAFETY: libc's posix_spawnp.
     let spawn: Spawn = unsafe { core::mem::transmute(at) };
-    // SAFETY: the host's arguments, and a vector that lives through the call.
-    with_us(environment, |environment| unsafe {
-        spawn(pid, file, actions, attributes, arguments, environment)
+    telling_of_child(pid, file, |pid| {
+        // SAFETY: the host's arguments, and a vector that lives through the call.
+        with_us(environment, |environment| unsafe {
+            spawn(pid, file, actions, attributes, arguments, environment)
+        })
     })
 }
 

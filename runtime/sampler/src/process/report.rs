@@ -1,11 +1,17 @@
 //! What the run's folder is told: causes for which a process is not sampled, or not whole.
 
 use crate::process::{session, status};
+use crate::sys;
 
 /// Reports a cause to the run's folder: `pct run` prints it.
 pub fn report(cause: &[u8]) {
+    report_of(sys::getpid(), cause);
+}
+
+/// Reports a cause for another process.
+pub fn report_of(pid: u32, cause: &[u8]) {
     let seed = session::seed();
     if !seed.out_is_template {
-        status::report(seed.places(), cause);
+        status::report_of(pid, seed.places(), cause);
     }
 }

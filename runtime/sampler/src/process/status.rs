@@ -16,8 +16,13 @@ pub const NAME: &[u8] = b"pct.status";
 /// Appends `PID cause` to the status file of the first directory that has one: `pct run` makes it. False:
 /// neither directory has a status file.
 pub fn report(places: [&[u8]; 2], cause: &[u8]) -> bool {
+    report_of(sys::getpid(), places, cause)
+}
+
+/// The same, of another process.
+pub fn report_of(pid: u32, places: [&[u8]; 2], cause: &[u8]) -> bool {
     let mut line = Buf::<400>::new();
-    line.push_number(u64::from(sys::getpid()))
+    line.push_number(u64::from(pid))
         .push(b" ")
         .push(cause.get(..cause.len().min(350)).unwrap_or(cause))
         .push(b"\n");
