@@ -124,12 +124,15 @@ impl Taken<'_> {
         }
     }
 
-    /// Takes over those that have executed their program since.
+    /// Takes over those that have executed their program since. In the midst of that a process has neither the memory
+    /// nor the environment of one of both programs.
     fn take_over_who_executed(&mut self) {
         let mut waiting = std::mem::take(&mut self.about_to_execute);
         waiting.retain(|(pid, since)| {
-            if tasks::has_mapped(*pid, LIBRARY) {
-                return since.elapsed() < PATIENCE;
+            let is_between =
+                std::fs::read(tasks::folder(*pid).join("environ")).is_ok_and(|all| all.is_empty());
+            if tasks::has_mapped(*pid, LIBRARY) || is_between {
+                return since.elapsed() < PATIENCE && !tasks::has_ended(&tasks::folder(*pid));
             }
             // that could not be executed, and another one was
             if !loads_library(*pid) {

@@ -66,6 +66,7 @@ fn a_program_that_loads_the_library_is_sampled_by_that_alone() {
     assert_shares(&r, sampled());
 }
 
+/// However they are executed: by a path, by a name that is looked for, and by functions that make the child themselves.
 #[test]
 fn static_programs_that_a_dynamic_one_executes_are_sampled() {
     let test = "static_programs_that_a_dynamic_one_executes_are_sampled";
@@ -73,15 +74,32 @@ fn static_programs_that_a_dynamic_one_executes_are_sampled() {
         Ok(victim) => victim,
         Err(why) => return skip(test, &why),
     };
-    let script = format!("{}; exit $?", victim.display());
-    let r = run(&["--hz", "997"], &["sh", "-c", &script]);
-    assert_shares(&r, sampled());
-    let said = r.stderr();
-    assert!(
-        said.contains(&format!("is a static program, which no library can be preloaded into{SAID}")),
-        "{said}"
-    );
-    assert!(!said.contains("not sampled ("), "{said}");
+    let folder = victim.parent().expect("a folder").display();
+    let by_name = format!("PATH=/nowhere:{folder}:$PATH env takesall-static; exit $?");
+    let mut ways = vec![
+        vec!["sh".to_owned(), "-c".into(), format!("{}; exit $?", victim.display())],
+        vec!["sh".to_owned(), "-c".into(), by_name],
+    ];
+    if let Some(python) = tool_or_skip("python3", test) {
+        for (function, word) in
+            [("posix_spawn", victim.display().to_string()), ("posix_spawnp", "takesall-static".into())]
+        {
+            let script = format!(
+                "import os; os.environ['PATH'] = '{folder}'; pid = os.{function}('{word}', ['x'], os.environ); \
+                 os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))"
+            );
+            ways.push(vec![python.display().to_string(), "-c".into(), script]);
+        }
+    }
+    for way in ways {
+        let words: Vec<&str> = way.iter().map(String::as_str).collect();
+        let r = run(&["--hz", "997"], &words);
+        assert_shares(&r, sampled());
+        let said = r.stderr();
+        let cause = "takesall-static is a static program, which no library can be preloaded into";
+        assert!(said.contains(&format!("{cause}{SAID}")), "{words:?}: {said}");
+        assert!(!said.contains("not sampled ("), "{words:?}: {said}");
+    }
 }
 
 #[test]
