@@ -342,7 +342,7 @@ impl Signals {
         Signals::blocked(&[libc::SIGCHLD])
     }
 
-    /// SIGCHLD, SIGTERM, and SIGIO, by which [`signal_when_readable`] tells.
+    /// SIGCHLD, SIGTERM, and SIGIO, by which [`signal_when_written`] tells.
     pub fn told() -> Signals {
         Signals::blocked(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGIO])
     }
@@ -376,20 +376,22 @@ impl Signals {
     }
 }
 
-/// From now on this process gets SIGIO when there is something to read from `file` (fcntl(2), *`O_ASYNC`*).
+/// From now on this process gets SIGIO when a file of `folder` is written to, as long as that is open (fcntl(2),
+/// *File and directory change notification*). The end of such a watch costs nothing; that of inotify waits for some
+/// milliseconds in the kernel.
 ///
 /// # Errors
-/// What the kernel says: not every kind of file can.
-pub fn signal_when_readable(file: BorrowedFd<'_>) -> io::Result<()> {
-    let fd = file.as_raw_fd();
-    // SAFETY: these commands take numbers; the descriptor lives as long as it is borrowed.
-    let set = |command: i32, value: i32| match unsafe { libc::fcntl(fd, command, value) } {
+/// What the kernel says, which may be built without it.
+pub fn signal_when_written(folder: BorrowedFd<'_>) -> io::Result<()> {
+    // <linux/fcntl.h>; the crate libc has neither.
+    const DN_MODIFY: u32 = 2;
+    const DN_MULTISHOT: u32 = 0x8000_0000;
+    let events = DN_MODIFY | DN_MULTISHOT;
+    // SAFETY: the command takes a number; the descriptor lives as long as it is borrowed.
+    match unsafe { libc::fcntl(folder.as_raw_fd(), libc::F_NOTIFY, events) } {
         -1 => Err(io::Error::last_os_error()),
-        now => Ok(now),
-    };
-    set(libc::F_SETOWN, std::process::id().cast_signed())?;
-    let flags = set(libc::F_GETFL, 0)?;
-    set(libc::F_SETFL, flags | libc::O_ASYNC).map(drop)
+        _ => Ok(()),
+    }
 }
 
 thread_local! {

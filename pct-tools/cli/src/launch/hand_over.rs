@@ -8,7 +8,6 @@
 
 use crate::face::Face;
 use anyhow::{Context as _, Result};
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use pct_attach::facts;
 use pct_attach::outside::{Ended, Follow, Outside, Settings};
 use pct_attach::ptrace::sys::{self, Signals};
@@ -25,6 +24,10 @@ use std::time::{Duration, Instant};
 
 /// Between two looks whether a process has executed what it said.
 const LOOK: Duration = Duration::from_millis(1);
+/// Between two looks at the status file where the kernel does not tell of changes.
+const UNTOLD: Duration = Duration::from_millis(10);
+/// Longer than any run.
+const FOREVER: Duration = Duration::from_secs(1 << 32);
 /// A process that has not executed by then could not.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// What the files of the library are called, in /proc/PID/maps and in LD_PRELOAD.
@@ -63,27 +66,23 @@ fn loads_library(pid: i32) -> bool {
 pub fn sample(folder: &Path, told_before: u64, settings: Settings, face: &Face) -> Result<()> {
     let signals = Signals::told();
     let mut tellings = Tellings::after(folder, told_before).context("the run's status file")?;
-    let watch = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).context("inotify")?;
-    watch.add_watch(&folder.join(status::STATUS), AddWatchFlags::IN_MODIFY).context("inotify")?;
-    sys::signal_when_readable(watch.as_fd()).context("inotify")?;
+    let watched = File::open(folder).context("the run's folder")?;
+    let idle = if sys::signal_when_written(watched.as_fd()).is_ok() { FOREVER } else { UNTOLD };
     let alone = !facts::capable() && !matches!(settings.follow, Follow::None);
     let settings = if alone { Settings { follow: Follow::None, ..settings } } else { settings };
     let mut taken =
         Taken { folder, outside: Outside::of_nobody(settings), alone, about_to_execute: Vec::new() };
     let ran = loop {
-        while watch.read_events().is_ok_and(|events| !events.is_empty()) {}
         for (pid, cause) in tellings.read() {
             taken.hear(pid, &cause);
         }
         taken.take_over_who_executed();
-        let pause = (!taken.about_to_execute.is_empty()).then_some(LOOK);
-        let signal = match taken.outside.run(pause, &signals) {
+        let pause = if taken.about_to_execute.is_empty() { idle } else { LOOK };
+        let signal = match taken.outside.run(Some(pause), &signals) {
             Ok(Ended::Signal(signal)) => Some(signal),
             Ok(Ended::Time) => None,
             // nobody is sampled
-            Ok(Ended::Target) => {
-                signals.wait(pause.map_or(FOREVER_NS, |pause| u64::from(pause.subsec_nanos())))
-            }
+            Ok(Ended::Target) => signals.wait(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX >> 1)),
             Err(why) => break Err(why),
         };
         if signal == Some(libc::SIGTERM) {
@@ -99,8 +98,6 @@ pub fn sample(folder: &Path, told_before: u64, settings: Settings, face: &Face) 
 
 /// What is told of a process whose children are not followed.
 const ALONE: &str = "what it forks is not sampled: to follow it pct has to run as root";
-/// Longer than any run.
-const FOREVER_NS: u64 = u64::MAX >> 1;
 
 /// Who was taken over, and who will be.
 struct Taken<'a> {
