@@ -63,6 +63,12 @@ const BEYOND: [(&str, Beyond); 4] = [
     (" runs under another root, where ", Beyond::Now),
 ];
 
+/// What the library says beside such a cause, and what is not so any more when the process is sampled from outside.
+const OVER: [&str; 2] = [
+    "sampling pauses until its filter on system calls is seen",
+    "what it executes from then on is not sampled",
+];
+
 /// Where the part of a cause begins that says what is not sampled for it.
 fn consequence_at(cause: &str) -> Option<usize> {
     cause.find(": sampling ends there").or_else(|| cause.find(": not sampled"))
@@ -88,7 +94,9 @@ pub fn causes(folder: &Path) -> Vec<String> {
     let outside = pids_outside(&text);
     let lines = text.lines().filter_map(|line| line.split_once(' '));
     each_once(
-        lines.filter(|told| !is_taken_over(told, &outside)).map(|(pid, cause)| (pid, without_file(cause))),
+        lines
+            .filter(|told| !is_taken_over(told, &outside) && !is_over(told, &outside))
+            .map(|(pid, cause)| (pid, without_file(cause))),
     )
 }
 
@@ -115,6 +123,11 @@ fn pids_outside(text: &str) -> HashSet<&str> {
 
 fn is_taken_over((pid, cause): &(&str, &str), outside: &HashSet<&str>) -> bool {
     outside.contains(pid) && Beyond::find_in(cause).is_some()
+}
+
+/// Whether `told` was so until its process was sampled from outside.
+fn is_over((pid, cause): &(&str, &str), outside: &HashSet<&str>) -> bool {
+    outside.contains(pid) && OVER.iter().any(|part| cause.contains(part))
 }
 
 fn each_once<'a>(told: impl Iterator<Item = (&'a str, Cow<'a, str>)>) -> Vec<String> {
@@ -242,7 +255,7 @@ impl Tellings {
     }
 }
 
-/// Octets of the folder's status file; 0 if there is none yet.
+/// How many octets the folder's status file has; 0 if there is none yet.
 #[must_use]
 pub fn told_octets(folder: &Path) -> u64 {
     std::fs::metadata(folder.join(STATUS)).map_or(0, |meta| meta.len())
@@ -313,10 +326,15 @@ mod tests {
         let taken =
             "the program took the sampling signal for itself and no other is free: sampling ends there";
         let of_static = "is a static program, which no library can be preloaded into: not sampled (-)";
-        let text = format!("1 {taken}\n1 disk full\n2 {taken}\n3 a {of_static}\n4 b {of_static}\n");
+        let pauses =
+            "it gives up new privileges: sampling pauses until its filter on system calls is seen, or so";
+        let executes = "its filter on system calls would kill a sampled program: what it executes from then on is not sampled";
+        let text = format!(
+            "1 {pauses}\n1 {executes}\n1 {taken}\n1 disk full\n2 {taken}\n3 a {of_static}\n4 b {of_static}\n"
+        );
         let dir = folder_with(&text);
         assert!(taken_over(dir.path()).is_empty());
-        assert_eq!(causes(dir.path()).len(), 4);
+        assert_eq!(causes(dir.path()).len(), 6);
         assert_eq!(not_profiled(dir.path()), ["a", "b"]);
         tell_taken_over(dir.path(), 1);
         tell_taken_over(dir.path(), 4);

@@ -162,10 +162,10 @@ fn a_recording_under_another_root_comes_to_the_caller_when_sampling_is_switched_
     assert_eq!(recordings.filter(|entry| entry.path().extension().is_some_and(|e| e == "pct")).count(), 1);
 }
 
-/// The loader finds no libpct.so there, and says nothing.
+/// The loader finds no libpct.so there, and says nothing. Who may change the root may trace.
 #[test]
-fn a_program_that_begins_under_another_root_is_named() {
-    let test = "a_program_that_begins_under_another_root_is_named";
+fn a_program_that_begins_under_another_root_is_named_and_sampled_from_outside() {
+    let test = "a_program_that_begins_under_another_root_is_named_and_sampled_from_outside";
     let Some(chroot) = tool_or_skip("chroot", test) else { return };
     let root = root_with_waits();
     let bare = Command::new(&chroot).arg(root.path()).args(["/waits", "0"]).output();
@@ -178,11 +178,13 @@ fn a_program_that_begins_under_another_root_is_named() {
     command.args(["run", "-o"]).arg(&out).arg("--").arg(chroot).arg(root.path()).args(["/waits", "600"]);
     let guest = Guest::started(command.stderr(Stdio::piped()), "started");
     let told = || std::fs::read_to_string(out.join("pct.status")).unwrap_or_default();
-    wait_until("pct to see it", || told().contains("another root"));
+    wait_until("pct to see it", || told().contains("another root") && told().contains("\toutside\n"));
     let program = children_of(guest.pid().unsigned_abs()).into_iter().find(|pid| runs_waits(*pid));
     signal(program.expect("it runs"), "TERM");
     let ended = guest.wait();
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     ended_with(ended.status, 5, &said);
-    assert!(said.contains("waits runs under another root, where /"), "{said}");
+    let line = said.lines().find(|line| line.contains("waits runs under another root, where /"));
+    let from = |line: &str| line.contains(": sampled from outside from there on (process ");
+    assert!(line.is_some_and(from), "{said}");
 }

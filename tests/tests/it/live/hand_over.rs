@@ -5,7 +5,6 @@ use pct_kit::wait::wait_until;
 use pct_tests::pct::{Run, binary, report, run, seconds_in};
 use pct_tests::victims::{Guest, children_of, go_victim_with_c, signal, truth, victim, victim_with};
 use pct_tests::{skip, tool_or_skip};
-use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 /// What a run says of a process that was taken over.
@@ -29,25 +28,34 @@ fn assert_shares(r: &Run, functions: &[&str]) {
     }
 }
 
-/// The functions of takesall.c of which there must be samples: what it forks is followed by root only.
-fn sampled() -> &'static [&'static str] {
-    let status = std::fs::read_to_string("/proc/self/status").expect("our own status");
-    let rights = status.lines().find_map(|line| line.strip_prefix("CapEff:")).expect("our rights").trim();
-    let traces_all = u64::from_str_radix(rights, 16).expect("a number") & (1 << 19) != 0;
-    if traces_all { &["before", "after", "in_the_child"] } else { &["before", "after"] }
-}
+/// The functions of takesall.c.
+const FUNCTIONS: [&str; 3] = ["before", "after", "in_the_child"];
 
 #[test]
 fn what_takes_all_signals_is_sampled_on_and_so_is_what_it_forks() {
     let victim = victim("takesall.c");
     let r = run(&["--hz", "997"], &[victim.to_str().expect("UTF-8")]);
-    assert_shares(&r, sampled());
+    assert_shares(&r, &FUNCTIONS);
     let said = r.stderr();
     assert!(
         said.contains(&format!("the program took the sampling signal for itself and no other is free{SAID}")),
         "{said}"
     );
     assert!(!said.contains("sampling ends there"), "{said}");
+}
+
+/// A filter on system calls that kills who returns from a signal handler ends sampling from inside as well.
+#[test]
+fn what_may_not_return_from_a_handler_is_sampled_on() {
+    let victim = victim("nosigreturn.c");
+    let r = run(&["--hz", "997"], &[victim.to_str().expect("UTF-8")]);
+    assert_shares(&r, &FUNCTIONS);
+    let said = r.stderr();
+    let cause = "the program's filter on system calls forbids the return from a signal handler";
+    assert!(said.contains(&format!("{cause}{SAID}")), "{said}");
+    for over in ["sampling ends there", "sampling pauses", "what it executes from then on"] {
+        assert!(!said.contains(over), "{over}: {said}");
+    }
 }
 
 #[test]
@@ -63,7 +71,7 @@ fn a_program_that_loads_the_library_is_sampled_by_that_alone() {
     let seen: f64 = functions.iter().map(|name| seconds_in(&r.report(&["--by", "function"]), name)).sum();
     let spent: f64 = own.iter().map(|(_, seconds)| seconds).sum();
     assert!((seen / spent - 1.0).abs() < 0.15, "{seen:.3} s seen, {spent:.3} s spent\n{}", r.stderr());
-    assert_shares(&r, sampled());
+    assert_shares(&r, &FUNCTIONS);
 }
 
 /// However they are executed: by a path, by a name that is looked for, and by functions that make the child themselves.
@@ -94,7 +102,7 @@ fn static_programs_that_a_dynamic_one_executes_are_sampled() {
     for way in ways {
         let words: Vec<&str> = way.iter().map(String::as_str).collect();
         let r = run(&["--hz", "997"], &words);
-        assert_shares(&r, sampled());
+        assert_shares(&r, &FUNCTIONS);
         let said = r.stderr();
         let cause = "takesall-static is a static program, which no library can be preloaded into";
         assert!(said.contains(&format!("{cause}{SAID}")), "{words:?}: {said}");
@@ -115,46 +123,6 @@ fn go_programs_with_c_that_a_script_starts_are_sampled() {
     let busy = seconds_in(&rows, "main.goLeaf") + seconds_in(&rows, "leaf");
     assert!(busy > 0.6 * all, "{busy:.3} of {all:.3} s\n{}", r.stderr());
     assert!(r.stderr().contains(SAID), "{}", r.stderr());
-}
-
-/// A program that changes its user does not when it is executed by a process that another user traces.
-#[test]
-fn another_user_than_root_follows_nothing_and_says_so() {
-    let test = "another_user_than_root_follows_nothing_and_says_so";
-    let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    if !["", "0"].contains(&yama.trim()) {
-        return skip(test, "only parents may trace here (Yama)");
-    }
-    let victim = victim("takesall.c");
-    let out = tempfile::tempdir().expect("a folder");
-    let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-    std::fs::set_permissions(out.path(), everybody).expect("set");
-    let copies = [binary(), victim.as_path()].map(|path| out.path().join(path.file_name().expect("a name")));
-    for (from, to) in [binary(), victim.as_path()].into_iter().zip(&copies) {
-        std::fs::copy(from, to).expect("copied");
-    }
-    let mut command = Command::new(&copies[0]);
-    command
-        .args(["run", "-o", "recording", "--"])
-        .arg(&copies[1])
-        .current_dir(out.path())
-        .env("HOME", out.path());
-    let Ok(ended) = command.uid(65534).gid(65534).output() else {
-        return skip(test, "this user cannot become another one");
-    };
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(said.contains(SAID), "{said}");
-    assert!(
-        said.contains("what it forks is not sampled: to follow it pct has to run as root (process "),
-        "{said}"
-    );
-    let spent: f64 = truth(&unharmed(&ended)).iter().map(|(_, seconds)| seconds).sum();
-    let rows = report(&out.path().join("recording"), &["--by", "function"]);
-    let seen = seconds_in(&rows, "before") + seconds_in(&rows, "after");
-    assert!(
-        (seen / spent * 1.5 - 1.0).abs() < 0.25 && seconds_in(&rows, "in_the_child") < 0.1,
-        "{seen} of {spent} s\n{said}"
-    );
 }
 
 /// Where an option needs the sampler inside, nothing is sampled from outside, and that is said as ever.
