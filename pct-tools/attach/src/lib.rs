@@ -51,6 +51,7 @@ pub mod outside;
 pub mod ptrace;
 pub mod recording;
 pub mod regions;
+pub mod rights;
 pub mod safe;
 pub mod subject;
 pub mod tasks;

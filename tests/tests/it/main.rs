@@ -53,6 +53,7 @@ mod live {
     mod python_programs;
     mod recording_lost;
     mod replaced;
+    mod rights;
     mod static_programs;
     mod wait_futexes;
     mod wait_path;

@@ -24,6 +24,7 @@ impl Outside {
     /// The first stop of a new task. False: it belongs to a process that is not followed (or is gone).
     pub(super) fn meet(&mut self, tid: Tid) -> bool {
         let Some(pid) = process_of(tid) else { return false };
+        let mut born = false;
         if !self.processes.contains_key(&pid) {
             // a process made by a bare clone is traced whether we follow or not
             if !self.follows() {
@@ -33,10 +34,14 @@ impl Outside {
                 self.cannot_follow(pid, why);
                 return false;
             }
+            born = true;
         }
         let met = self.add_thread(pid, tid, true);
         if !met && !self.threads.values().any(|t| t.pid == pid) {
             self.close(pid, State::Closed); // it ended before it could be looked at
+        }
+        if born {
+            self.watch_calls(tid);
         }
         met
     }
@@ -101,7 +106,7 @@ impl Outside {
     }
 
     /// All other threads of the process are gone without a report; this one has the leader's tid now, and
-    /// another program. False: that one samples itself, so it is to be let go.
+    /// another program. False: that one samples itself, gains rights, or cannot be sampled, so it is to be let go.
     pub(super) fn after_exec(&mut self, tid: Tid) -> bool {
         let pid = tid.0;
         let left: Vec<Tid> = self.threads.iter().filter(|(_, t)| t.pid == pid).map(|(tid, _)| *tid).collect();
@@ -115,11 +120,15 @@ impl Outside {
         if matches!(&self.settings.follow, Follow::AllBut(samples_itself) if samples_itself(pid)) {
             return false;
         }
-        match self.add_process(pid, false) {
-            Err(why) => self.cannot_follow(pid, why),
-            // the same process, another image
-            Ok(()) => self.counts.processes -= u64::from(self.add_thread(pid, tid, false)),
+        if self.gained(pid, &tasks::folder(pid).join("exe")).is_some() {
+            return false;
         }
+        if let Err(why) = self.add_process(pid, false) {
+            self.cannot_follow(pid, why);
+            return false;
+        }
+        // the same process, another image
+        self.counts.processes -= u64::from(self.add_thread(pid, tid, false));
         true
     }
 }

@@ -27,8 +27,8 @@
 //! by their own stops alone.
 //!
 //! Reading order: `due` (who is to be interrupted), `stops` (what follows each stop), `samples`, `cause` (why threads
-//! wait), `lives` (threads and processes that begin and end), `release`. One thread and one process: `thread`,
-//! `process`.
+//! wait), `lives` (threads and processes that begin and end), `rights` (who must not be traced any longer), `release`.
+//! One thread and one process: `thread`, `process`.
 
 mod cause;
 mod due;
@@ -37,6 +37,7 @@ mod lives;
 mod process;
 mod python;
 mod release;
+mod rights;
 mod samples;
 mod status;
 mod stops;
@@ -45,6 +46,7 @@ mod tracees;
 pub mod waiting;
 
 use crate::choose::Refusal;
+use crate::facts;
 use crate::inject_error::InjectError;
 use crate::ptrace::entry::HeldThread;
 use crate::ptrace::error::CallError;
@@ -153,6 +155,8 @@ pub struct Outside {
     status: Status,
     /// When the next tick is due, once there was one.
     next: Option<Instant>,
+    /// What is executed gains rights although we trace it.
+    may_trace_all: bool,
 }
 
 const OPTIONS: i32 = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACESYSGOOD;
@@ -173,6 +177,7 @@ impl Outside {
             counts: Counts::default(),
             shared: Rc::default(),
             next: None,
+            may_trace_all: facts::capable(),
         }
     }
 

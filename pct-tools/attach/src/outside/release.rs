@@ -100,7 +100,10 @@ impl Outside {
             }
             _ => None,
         };
-        let _ = sys::detach(tid, signal_of(stop));
+        let _ = match stop {
+            Stop::Event(libc::PTRACE_EVENT_EXEC) => self.let_executed_go(tid),
+            _ => sys::detach(tid, signal_of(stop)),
+        };
         self.threads.remove(&tid);
         // its first stop is still to come, unless it came already
         if let Some(new) = made.map(Tid)

@@ -50,22 +50,23 @@ impl Outside {
             }
             Stop::Interrupted if self.threads.contains_key(&tid) => {
                 self.sample_stopped(tid);
-                sys::cont(tid, 0)
+                self.go_on(tid, 0)
             }
             // a new task, or one that we do not follow
             _ if !self.threads.contains_key(&tid) && !self.meet(tid) => sys::detach(tid, signal_of(stop)),
-            Stop::Interrupted => sys::cont(tid, 0),
+            Stop::Interrupted => self.go_on(tid, 0),
             Stop::Signal(s) => {
                 set_again(tid, s);
                 if restart::is_ignored(tid, s) {
                     self.interrupt_others(tid);
                 }
-                sys::cont(tid, s)
+                self.go_on(tid, s)
             }
             Stop::Group(_) => sys::listen(tid),
             Stop::Event(libc::PTRACE_EVENT_EXEC) if self.after_exec(tid) => sys::cont(tid, 0),
-            Stop::Event(libc::PTRACE_EVENT_EXEC) => sys::detach(tid, 0),
-            Stop::Event(_) | Stop::Syscall => sys::cont(tid, 0),
+            Stop::Event(libc::PTRACE_EVENT_EXEC) => self.let_executed_go(tid),
+            Stop::Syscall if self.at_call(tid) => sys::detach(tid, 0),
+            Stop::Event(_) | Stop::Syscall => self.go_on(tid, 0),
         };
         match resumed {
             Err(e) if !e.is_gone() => Err(CallError::Request { what: "continue", tid, source: e }),

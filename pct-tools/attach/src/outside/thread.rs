@@ -88,6 +88,8 @@ pub(super) struct Thread {
     /// A stop was asked for and has not come yet.
     pub(super) interrupting: bool,
     pub(super) wait: Option<Wait>,
+    /// At so many begins and ends of calls it is still to be stopped.
+    pub(super) watched_calls: u16,
     /// It is a zombie that nobody can reap before the process's other threads have ended.
     pub(super) ended: bool,
 }
@@ -110,6 +112,7 @@ impl Thread {
             system_ns: 0,
             interrupting: false,
             wait: None,
+            watched_calls: 0,
             ended: false,
         };
         if !born {

@@ -5,6 +5,7 @@ pub mod borrow;
 pub mod call;
 pub mod entry;
 pub mod error;
+pub(crate) mod execute_again;
 pub mod frame;
 pub mod linger;
 mod release;

@@ -5,16 +5,17 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use object::read::ReadCache;
 use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
 use object::{LittleEndian, elf};
 use pct_attach::limits::{self, MOST_CODE};
+use pct_attach::rights::{self, Gain};
 use pct_elf::Unloadable;
 
 /// Why a program cannot be sampled by preloading.
@@ -28,12 +29,8 @@ pub enum Obstacle {
     /// A static program whose code may limit its own system calls, so that the sampler inside it would be its end
     /// ([`pct_attach::limits`]).
     LimitsItself,
-    /// The kernel changes the user on exec, so the dynamic linker ignores LD_PRELOAD.
-    Setuid,
-    /// The same for the group.
-    Setgid,
-    /// The same for capabilities of the file.
-    Capabilities,
+    /// The kernel gives it other rights on exec, so the dynamic linker ignores LD_PRELOAD.
+    GainsRights(Gain),
     /// A debugger or emulator: it stops what it runs at each of our signals, or runs it on a processor of its
     /// own, where our library dies or is run at a hundredth of the speed.
     Controls,
@@ -53,9 +50,7 @@ impl Obstacle {
             Obstacle::Unloadable(Unloadable::Machine(_)) => "a program for another machine",
             Obstacle::Go => "a Go program",
             Obstacle::LimitsItself => "a static program that may set a filter on system calls",
-            Obstacle::Setuid | Obstacle::Setgid | Obstacle::Capabilities => {
-                "a program that changes its rights at its start"
-            }
+            Obstacle::GainsRights(_) => "a program that changes its rights at its start",
             Obstacle::Controls => "a debugger or emulator",
             Obstacle::Empty | Obstacle::UnknownFormat => "no ELF program",
         }
@@ -104,18 +99,9 @@ impl fmt::Display for FoundProgram {
                 f,
                 "is for another machine (ELF machine {number}); run pct where the program runs natively"
             ),
-            Obstacle::Setuid => write!(
-                f,
-                "changes its user on start (setuid), so libraries are not preloaded; as root, pct attach works"
-            ),
-            Obstacle::Setgid => write!(
-                f,
-                "changes its group on start (setgid), so libraries are not preloaded; as root, pct attach works"
-            ),
-            Obstacle::Capabilities => write!(
-                f,
-                "gets capabilities on start (setcap), so libraries are not preloaded; as root, pct attach works"
-            ),
+            Obstacle::GainsRights(gain) => {
+                write!(f, "{}, so libraries are not preloaded; as root, pct attach works", gain.verb())
+            }
             Obstacle::Controls => write!(
                 f,
                 "controls each step of the program that it runs, so both run unprofiled; pct run the program itself, or pct \
@@ -145,7 +131,7 @@ pub fn find(command: &OsStr) -> Option<PathBuf> {
         })
 }
 
-/// Looks at an executable file. `None` when it cannot be read (it may still be executable).
+/// Looks at an executable file. `None` when it cannot be read (it may still be executable), unless it gains rights.
 #[must_use]
 pub fn inspect(file: &Path) -> Option<FoundProgram> {
     let mut program = file.to_owned();
@@ -153,7 +139,10 @@ pub fn inspect(file: &Path) -> Option<FoundProgram> {
     let controls = file.file_name().and_then(OsStr::to_str).is_some_and(controls_programs);
     // The kernel follows at most 5 levels of #!.
     for _ in 0..5 {
-        let head = head_of(&program)?;
+        let Some(head) = head_of(&program) else {
+            let obstacle = Obstacle::GainsRights(rights::gained_by(&program)?);
+            return Some(FoundProgram { program, script, obstacle: Some(obstacle) });
+        };
         if let Some(next) = interpreter(&head) {
             script.get_or_insert_with(|| program.clone());
             program = next;
@@ -228,8 +217,8 @@ fn obstacle(file: &Path, head: &[u8]) -> Option<Obstacle> {
     if !head.starts_with(b"\x7fELF") {
         return Some(Obstacle::UnknownFormat);
     }
-    if let Some(found) = rights_gained(file) {
-        return Some(found);
+    if let Some(gain) = rights::gained_by(file) {
+        return Some(Obstacle::GainsRights(gain));
     }
     match Unloadable::reason(&head) {
         None | Some(Unloadable::Static) if is_go_program(file, head) => Some(Obstacle::Go),
@@ -311,27 +300,10 @@ fn needs_libraries(file: &Path, segments: &[Segment]) -> bool {
     dynamic.is_some_and(|entries| entries.iter().any(|entry| entry.d_tag(LittleEndian) == elf::DT_NEEDED))
 }
 
-fn rights_gained(file: &Path) -> Option<Obstacle> {
-    let meta = fs::metadata(file).ok()?;
-    if meta.mode() & 0o4000 != 0 && meta.uid() != nix::unistd::getuid().as_raw() {
-        return Some(Obstacle::Setuid);
-    }
-    if meta.mode() & 0o2010 == 0o2010 && meta.gid() != nix::unistd::getgid().as_raw() {
-        return Some(Obstacle::Setgid);
-    }
-    if !nix::unistd::getuid().is_root() && has_capabilities(file) {
-        return Some(Obstacle::Capabilities);
-    }
-    None
-}
-
-fn has_capabilities(file: &Path) -> bool {
-    crate::launch::spawn::has_xattr(file, c"security.capability")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     /// The first octets of a program with two program headers: the first is for notes, which follow.
     fn with_notes(notes: &[u8]) -> Vec<u8> {

@@ -8,7 +8,6 @@
 
 use crate::face::Face;
 use anyhow::{Context as _, Result};
-use pct_attach::facts;
 use pct_attach::outside::{Ended, Follow, Outside, Settings};
 use pct_attach::ptrace::sys::{self, Signals};
 use pct_attach::tasks;
@@ -33,6 +32,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// What the files of the library are called, in /proc/PID/maps and in LD_PRELOAD.
 const LIBRARY: &str = "libpct";
 
+/// The environment that a process began its program with: empty in the midst of an exec. `None`: it cannot be read.
+fn environment_of(pid: i32) -> Option<Vec<u8>> {
+    std::fs::read(tasks::folder(pid).join("environ")).ok()
+}
+
 /// Who is sampled of what a process makes that was taken over: everybody but programs with the library in them.
 #[must_use]
 pub fn follow() -> Follow {
@@ -42,7 +46,7 @@ pub fn follow() -> Follow {
 /// Whether a process that stands at the first instruction of a program will have the library in it.
 fn loads_library(pid: i32) -> bool {
     let process = tasks::folder(pid);
-    let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+    let environment = environment_of(pid).unwrap_or_default();
     let preloaded = environment.split(|octet| *octet == 0).find_map(|word| word.strip_prefix(b"LD_PRELOAD="));
     let is_there = |path: &[u8]| {
         let below = Path::new(std::ffi::OsStr::from_bytes(path)).strip_prefix("/");
@@ -58,9 +62,6 @@ fn loads_library(pid: i32) -> bool {
 /// Samples what cannot be sampled from inside, of all that is told in `folder` after the first `told_before` octets,
 /// until SIGTERM comes.
 ///
-/// Nothing is followed where pct has no right to trace everybody: a program that changes its user at its start does
-/// not, if a process executes it that somebody without that right traces (ptrace(2), execve(2)).
-///
 /// # Errors
 /// What the kernel refuses. Processes that were taken over go on unsampled then.
 pub fn sample(folder: &Path, told_before: u64, settings: Settings, face: &Face) -> Result<()> {
@@ -68,10 +69,7 @@ pub fn sample(folder: &Path, told_before: u64, settings: Settings, face: &Face) 
     let mut tellings = Tellings::after(folder, told_before).context("the run's status file")?;
     let watched = File::open(folder).context("the run's folder")?;
     let idle = if sys::signal_when_written(watched.as_fd()).is_ok() { FOREVER } else { UNTOLD };
-    let alone = !facts::capable() && !matches!(settings.follow, Follow::None);
-    let settings = if alone { Settings { follow: Follow::None, ..settings } } else { settings };
-    let mut taken =
-        Taken { folder, outside: Outside::of_nobody(settings), alone, about_to_execute: Vec::new() };
+    let mut taken = Taken { folder, outside: Outside::of_nobody(settings), about_to_execute: Vec::new() };
     let ran = loop {
         for (pid, cause) in tellings.read() {
             taken.hear(pid, &cause);
@@ -96,15 +94,10 @@ pub fn sample(folder: &Path, told_before: u64, settings: Settings, face: &Face) 
     Ok(ran?)
 }
 
-/// What is told of a process whose children are not followed.
-const ALONE: &str = "what it forks is not sampled: to follow it pct has to run as root";
-
 /// Who was taken over, and who will be.
 struct Taken<'a> {
     folder: &'a Path,
     outside: Outside,
-    /// What they make goes on unsampled, because pct has no right to trace everybody.
-    alone: bool,
     /// Processes that execute a program in a moment that cannot load the library, and since when that is known.
     about_to_execute: Vec<(i32, Instant)>,
 }
@@ -126,8 +119,7 @@ impl Taken<'_> {
     fn take_over_who_executed(&mut self) {
         let mut waiting = std::mem::take(&mut self.about_to_execute);
         waiting.retain(|(pid, since)| {
-            let is_between =
-                std::fs::read(tasks::folder(*pid).join("environ")).is_ok_and(|all| all.is_empty());
+            let is_between = environment_of(*pid).is_some_and(|all| all.is_empty());
             if tasks::has_mapped(*pid, LIBRARY) || is_between {
                 return since.elapsed() < PATIENCE && !tasks::has_ended(&tasks::folder(*pid));
             }
@@ -143,7 +135,7 @@ impl Taken<'_> {
     /// Whether the process with this id was started to record into our folder. One that calls itself by this id may be
     /// in a namespace of its own, where ids are others.
     fn is_of_run(&self, pid: i32) -> bool {
-        let environment = std::fs::read(tasks::folder(pid).join("environ")).unwrap_or_default();
+        let environment = environment_of(pid).unwrap_or_default();
         let folder = [b"out=", self.folder.as_os_str().as_bytes(), b"/"].concat();
         environment
             .split(|octet| *octet == 0)
@@ -155,12 +147,7 @@ impl Taken<'_> {
             return;
         }
         match self.outside.seize_too(pid) {
-            Ok(()) => {
-                status::tell_taken_over(self.folder, pid);
-                if self.alone {
-                    status::tell(self.folder, pid, ALONE);
-                }
-            }
+            Ok(()) => status::tell_taken_over(self.folder, pid),
             Err(_) if tasks::has_ended(&tasks::folder(pid)) => {}
             Err(why) => {
                 status::tell(self.folder, pid, &format!("it could not be sampled from outside either: {why}"))

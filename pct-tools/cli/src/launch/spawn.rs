@@ -17,7 +17,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::SigSet;
 use nix::unistd::{ForkResult, Pid};
-use std::ffi::{CStr, CString, OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::io::Read as _;
 use std::os::fd::AsFd as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -77,13 +77,6 @@ pub struct Ended {
     pub user_ns: u64,
     /// System CPU time of the tree, nanoseconds.
     pub system_ns: u64,
-}
-
-/// Does the file have this extended attribute?
-pub(super) fn has_xattr(file: &Path, name: &CStr) -> bool {
-    let Ok(path) = CString::new(file.as_os_str().as_bytes()) else { return false };
-    // SAFETY: both strings end with NUL and live through the call; a null buffer of size 0 only asks for the size.
-    unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) >= 0 }
 }
 
 /// Starts `command` (first word looked up in PATH as a shell does). `environment` gives the program's whole

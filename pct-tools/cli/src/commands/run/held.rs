@@ -26,9 +26,14 @@ pub(super) fn static_program(found: Option<&FoundProgram>) -> bool {
     found.is_some_and(|found| found.obstacle == Some(Obstacle::Unloadable(Unloadable::Static)))
 }
 
-/// The clock of sampling from outside, if the program is sampled that way: always for the wall clock; for CPU
-/// time where libpct.so cannot run inside the program, unless an option is given that needs it inside.
+/// The clock of sampling from outside, if the program is sampled that way: for the wall clock; for CPU time where
+/// libpct.so cannot run inside the program, unless an option is given that needs it inside. A program that gains rights
+/// would not if pct traced it without the right to trace everybody.
 pub(super) fn from_outside(args: &Args, found: Option<&FoundProgram>) -> Option<file::Clock> {
+    let gains = found.is_some_and(|found| matches!(found.obstacle, Some(Obstacle::GainsRights(_))));
+    if gains && !facts::capable() {
+        return None;
+    }
     if args.clock == Some(Clock::Wall) {
         return Some(file::Clock::Wall);
     }
