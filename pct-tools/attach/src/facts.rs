@@ -166,9 +166,7 @@ fn read_once(pid: i32) -> Result<Target, FactsError> {
             same_user: same_user(&status),
             may_trace,
             capable: capable(),
-            yama: fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope")
-                .ok()
-                .and_then(|s| s.trim().parse().ok()),
+            yama: yama(),
             descendant: descendant(pid),
             is_self: pid == std::process::id().cast_signed(),
             class,
@@ -421,6 +419,12 @@ pub fn capable() -> bool {
     status_word(&ours, "CapEff")
         .and_then(|w| u64::from_str_radix(&w, 16).ok())
         .is_some_and(|c| c & (1 << 19) != 0)
+}
+
+/// Yama's `ptrace_scope`: 1, only ancestors may trace, and whom the process names. `None`: the kernel has no Yama.
+#[must_use]
+pub fn yama() -> Option<u8> {
+    fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok()?.trim().parse().ok()
 }
 
 fn descendant(pid: i32) -> bool {

@@ -71,7 +71,7 @@ fn before_filter(program: usize) {
         }
         session.forbid_calls();
     } else if life::pause(session, OffFor::Filter) || PAUSED.swap(false, Ordering::Relaxed) {
-        report::report(b"the program's filter on system calls forbids the return from a signal handler: sampling ends there");
+        report::report_outside(b"the program's filter on system calls forbids the return from a signal handler: sampling ends there");
     }
 }
 

@@ -79,6 +79,10 @@ fn tell_of(pid: u32, path: &[u8], head: Option<&[u8]>) {
             .push(b" is ")
             .push(what)
             .push(b", which no library can be preloaded into: not sampled (--clock wall sees it, or pct run with it alone)");
-        report::report_of(pid, line.bytes());
+        if reason == Unloadable::Static && pid == sys::getpid() {
+            report::report_outside(line.bytes());
+        } else {
+            report::report_of(pid, line.bytes());
+        }
     }
 }

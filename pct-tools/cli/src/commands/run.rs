@@ -112,7 +112,8 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if preload.is_some() {
         objects::make_file();
     }
-    let environment = |dir: Option<&Path>| environment(args, preload, dir, spare.as_ref());
+    let tracer = held::tracer(args);
+    let environment = |dir: Option<&Path>| environment(args, preload, dir, spare.as_ref(), tracer);
     let control = hold.then(|| -> Work<'_> {
         Box::new(|held, folder| match outside {
             Some(clock) => held::watch(args, held, folder, clock, face),

@@ -14,7 +14,8 @@
 //! executes; the kernel keeps that over the exec.
 //!
 //! Another kind of controller begins beside a program that runs already ([`Controller::beside`]), and takes over what
-//! cannot be sampled from inside; it ends when it is told to.
+//! cannot be sampled from inside; it ends when it is told to. Under Yama's ptrace_scope 1 these processes name pct as
+//! their tracer (option `tracer` of the library), which lets what pct makes trace them.
 //!
 //! The controller is in a process group of its own, so that what is sent to the program's group does not end
 //! it. It ends with pct.

@@ -8,6 +8,7 @@
 
 use crate::face::Face;
 use anyhow::{Context as _, Result};
+use pct_attach::facts;
 use pct_attach::outside::{Ended, Follow, Outside, Settings};
 use pct_attach::ptrace::sys::{self, Signals};
 use pct_attach::tasks;
@@ -150,7 +151,12 @@ impl Taken<'_> {
             Ok(()) => status::tell_taken_over(self.folder, pid),
             Err(_) if tasks::has_ended(&tasks::folder(pid)) => {}
             Err(why) => {
-                status::tell(self.folder, pid, &format!("it could not be sampled from outside either: {why}"))
+                let scope = match facts::yama() {
+                    Some(scope @ 1..) if !facts::capable() => format!(" (Yama's ptrace_scope is {scope})"),
+                    _ => String::new(),
+                };
+                let cause = format!("it could not be sampled from outside either: {why}{scope}");
+                status::tell(self.folder, pid, &cause);
             }
         }
     }

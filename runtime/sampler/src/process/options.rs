@@ -89,6 +89,9 @@ pub struct Options {
     pub keep: u64,
     /// Process id of the controller that switches sampling on, 0 = nobody: it is told of refusals instead of stderr.
     pub controller: u32,
+    /// Process id of who is to sample this process from outside when it cannot be sampled from inside, 0 = nobody has
+    /// to be let.
+    pub tracer: u32,
 }
 
 impl Options {
@@ -120,6 +123,7 @@ impl Options {
             rotate_ns: 0,
             keep: 0,
             controller: 0,
+            tracer: 0,
         }
     }
 
@@ -278,6 +282,9 @@ const KEYS: &[Key] = &[
     key("toggle", "a signal: 1 to 64, without 4, 7, 8, 9, 11, 19", |o, v| assign(&mut o.toggle, signal(v))),
     key("controller", "a process id", |o, v| {
         assign(&mut o.controller, within(v, 1..=u64::from(u32::MAX)).map(|n| n as u32))
+    }),
+    key("tracer", "a process id", |o, v| {
+        assign(&mut o.tracer, within(v, 1..=u64::from(u32::MAX)).map(|n| n as u32))
     }),
     key("kernel", "on, off", |o, v| {
         assign(

@@ -8,6 +8,17 @@ pub fn report(cause: &[u8]) {
     report_of(sys::getpid(), cause);
 }
 
+/// Reports a cause for which this process, or the program that it is about to execute, can only be sampled from
+/// outside: where that must be allowed, it is. As for each report, no filter of the program's may stand against our
+/// calls.
+pub fn report_outside(cause: &[u8]) {
+    let tracer = session::seed().options.tracer;
+    if tracer != 0 {
+        sys::let_trace(tracer);
+    }
+    report(cause);
+}
+
 /// Reports a cause for another process.
 pub fn report_of(pid: u32, cause: &[u8]) {
     let seed = session::seed();

@@ -61,10 +61,10 @@ pub struct Seed {
     pub options_text: Buf<1024>,
     /// Absolute directory for files, or template (with `%`).
     pub out: Buf<1024>,
-    /// Last part of the executable's path, where it decides whether the program is sampled; else empty.
-    pub name: Buf<64>,
     /// Arguments, each with its NUL.
     pub argv: Buf<ARGV_BYTES>,
+    /// Last part of the executable's path, where it decides whether the program is sampled; else empty.
+    pub name: Buf<64>,
     /// Path of the file of the process that forked this one; empty = none.
     pub parent: Buf<PATH_BYTES>,
     /// Path of the file in which answers about objects are kept, with its NUL; empty = the user has none.

@@ -249,9 +249,13 @@ fn move_with_house(session: &Session, taken: SignalSet, avoid: SignalSet, betwee
 /// Counts and reports that the host has all the signals that we could use.
 fn say_taken(session: &Session, clock: Clock) {
     session.log.lose(LossCause::Taken, 1, 0);
-    report::report(if itimer::which(clock).is_some() {
-        b"the program uses the itimer's signal itself: sampling by clock=itimer ends there (clock=auto does not need it)"
+    if itimer::which(clock).is_some() {
+        report::report(
+            b"the program uses the itimer's signal itself: sampling by clock=itimer ends there (clock=auto does not need it)",
+        );
     } else {
-        b"the program took the sampling signal for itself and no other is free: sampling ends there"
-    });
+        report::report_outside(
+            b"the program took the sampling signal for itself and no other is free: sampling ends there",
+        );
+    }
 }

@@ -60,6 +60,7 @@ pub(crate) mod nr {
         RT_SIGQUEUEINFO = 138;
         RT_TGSIGQUEUEINFO = 240;
         SIGALTSTACK = 132;
+        PRCTL = 167;
         GETTID = 178;
         GETDENTS64 = 61;
         TIMER_CREATE = 107;

@@ -30,6 +30,14 @@ pub fn user_ids() -> (u32, u32) {
     unsafe { (call(nr::GETUID, [0; 6]) as u32, call(nr::GETEUID, [0; 6]) as u32) }
 }
 
+/// Lets process `pid`, and what it makes, trace this process, where the kernel lets only ancestors do so (Yama,
+/// `PR_SET_PTRACER`). Other kernels refuse, and need it not.
+pub fn let_trace(pid: u32) {
+    const SET_PTRACER: usize = 0x5961_6d61;
+    // SAFETY: two numbers.
+    unsafe { call(nr::PRCTL, [SET_PTRACER, pid as usize, 0, 0, 0, 0]) };
+}
+
 /// Lets another thread run.
 pub fn sched_yield() {
     // SAFETY: no arguments.

@@ -63,6 +63,7 @@ pub(crate) mod nr {
         RT_SIGQUEUEINFO = 129;
         RT_TGSIGQUEUEINFO = 297;
         SIGALTSTACK = 131;
+        PRCTL = 157;
         ARCH_PRCTL = 158;
         GETTID = 186;
         GETDENTS64 = 217;

@@ -125,6 +125,37 @@ fn go_programs_with_c_that_a_script_starts_are_sampled() {
     assert!(r.stderr().contains(SAID), "{}", r.stderr());
 }
 
+/// Where the kernel lets only ancestors trace (Yama), a process names its tracer before it tells that it cannot be
+/// sampled from inside. Kernels without Yama refuse the call; that it is made is seen from outside.
+#[test]
+fn processes_name_their_tracer_before_they_are_taken_over() {
+    let test = "processes_name_their_tracer_before_they_are_taken_over";
+    let Some(strace) = tool_or_skip("strace", test) else { return };
+    let mut programs = vec![victim("takesall.c"), victim("nosigreturn.c")];
+    match victim_with("takesall.c", "cc -O2 -static", "takesall-static") {
+        Ok(built) => programs.push(built),
+        Err(why) => skip(test, &why),
+    }
+    let here = tempfile::tempdir().expect("a folder");
+    let log = here.path().join("log");
+    for program in programs {
+        let traced = format!(
+            "export PCT=tracer=4242,$PCT; exec {} -f -qq -e trace=prctl,write -o {} sh -c '{}; exit $?'",
+            strace.display(),
+            log.display(),
+            program.display()
+        );
+        unharmed(&run(&[], &["sh", "-c", &traced]).output);
+        let calls = std::fs::read_to_string(&log).expect("strace's log");
+        let names = calls.find("prctl(PR_SET_PTRACER, 4242)");
+        // strace shows the beginning of what is written
+        let said =
+            ["the program took", "the program's filter", "takesall-static is"].map(|words| calls.find(words));
+        let tells = said.into_iter().flatten().min();
+        assert!(names.is_some() && names < tells, "{}:\n{calls}", program.display());
+    }
+}
+
 /// Where an option needs the sampler inside, nothing is sampled from outside, and that is said as ever.
 #[test]
 fn options_that_need_the_sampler_inside_are_kept_to() {

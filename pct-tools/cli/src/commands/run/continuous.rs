@@ -40,8 +40,10 @@ pub(super) fn run(
     if library.is_some() {
         objects::make_file();
     }
-    let failed =
-        spawn::become_with_environment(&args.command, environment(args, library, folder.as_deref(), None))?;
+    let failed = spawn::become_with_environment(
+        &args.command,
+        environment(args, library, folder.as_deref(), None, None),
+    )?;
     Ok(not_executed(args, found, failed.errno, face))
 }
 

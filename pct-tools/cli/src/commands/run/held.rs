@@ -124,6 +124,12 @@ pub(super) fn hand_over(args: &Args, folder: &Path) -> Option<Settings> {
     })
 }
 
+/// Whom processes must let trace them before they are taken over: us, of whom the controller that does it is a child.
+/// Where the kernel lets only ancestors trace (Yama's ptrace_scope 1), it is their sibling. `None`: nobody.
+pub(super) fn tracer(args: &Args) -> Option<u32> {
+    (any_clock(args) && facts::yama() == Some(1) && !facts::capable()).then(std::process::id)
+}
+
 #[cfg(test)]
 mod tests {
     use super::survived;

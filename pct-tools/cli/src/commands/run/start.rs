@@ -60,12 +60,14 @@ pub(super) fn options(args: &Args, folder: &Path, spare: Option<&Spare>) -> OsSt
     all
 }
 
-/// The program's environment: pct's own, with the library in front of what else is preloaded.
+/// The program's environment: pct's own, with the library in front of what else is preloaded. `tracer` is who has to be
+/// let trace ([`super::held::tracer`]).
 pub(super) fn environment(
     args: &Args,
     library: Option<&Path>,
     folder: Option<&Path>,
     spare: Option<&Spare>,
+    tracer: Option<u32>,
 ) -> Vec<(OsString, OsString)> {
     let (Some(library), Some(folder)) = (library, folder) else { return std::env::vars_os().collect() };
     let mut preload = library.as_os_str().to_owned();
@@ -73,9 +75,14 @@ pub(super) fn environment(
         preload.push(":");
         preload.push(others);
     }
+    let mut given = OsString::new();
+    if let Some(tracer) = tracer {
+        given.push(format!("tracer={tracer},"));
+    }
+    given.push(options(args, folder, spare));
     std::env::vars_os()
         .filter(|(name, _)| name != "LD_PRELOAD" && name != "PCT" && name != ASAN_OPTIONS)
-        .chain([("LD_PRELOAD".into(), preload), ("PCT".into(), options(args, folder, spare))])
+        .chain([("LD_PRELOAD".into(), preload), ("PCT".into(), given)])
         .chain([(ASAN_OPTIONS.into(), beside_asan(std::env::var_os(ASAN_OPTIONS)))])
         .collect()
 }
