@@ -114,7 +114,7 @@ impl Key {
         let (mut word, mut folder) = (Some(word), Some(folder));
         let process = apart::fork(|| {
             folder = None;
-            stay_beside(parent);
+            stay_beside(parent, None);
             let _ = named.read(&mut [0]);
             let seized = Seized::child(program.as_raw());
             word = None;
@@ -152,11 +152,13 @@ fn status_of(done: anyhow::Result<()>) -> i32 {
     }
 }
 
-/// In the controller: nothing that is meant for the program ends it, and it ends with pct.
-fn stay_beside(parent: Pid) {
+/// In the controller: nothing that is meant for the program ends it, and it ends with pct. `heeded` is blocked, and
+/// waited for: it may have come already, and the kernel would take it away if it were ignored.
+fn stay_beside(parent: Pid, heeded: Option<Signal>) {
     let _ = nix::sys::prctl::set_name(NAME);
     let _ = nix::unistd::setpgid(Pid::from_raw(0), Pid::from_raw(0));
-    for signal in children::PASSED_ON.into_iter().chain([Signal::SIGTTOU]) {
+    let ignored = children::PASSED_ON.into_iter().chain([Signal::SIGTTOU]);
+    for signal in ignored.filter(|signal| Some(*signal) != heeded) {
         // SAFETY: ignoring a signal involves no handler.
         let _ = unsafe { signal::signal(signal, SigHandler::SigIgn) };
     }
@@ -176,7 +178,7 @@ impl Controller {
         let mask = children::block_passed_on().map_err(|errno| errno.desc().to_owned())?;
         let parent = nix::unistd::getpid();
         let process = apart::fork(|| {
-            stay_beside(parent);
+            stay_beside(parent, Some(Signal::SIGTERM));
             status_of(work())
         });
         let _ = mask.thread_set_mask();
@@ -245,5 +247,28 @@ fn end_of(process: Apart, status: Result<Result<i32, i32>, Errno>) -> End {
     match status {
         Ok(Ok(REFUSED)) => End::Refused(process.said().unwrap_or_default()),
         status => process.failure(status).map_or(End::Done, End::Died),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pct_attach::ptrace::sys::Signals;
+    use std::time::Instant;
+
+    /// Also if it is told to before it has done anything: the program was that short.
+    #[test]
+    fn a_controller_beside_a_program_ends_when_it_is_told_to() {
+        for _ in 0..20 {
+            let begun = Controller::beside(|| {
+                let signals = Signals::told();
+                while signals.wait(1_000_000_000) != Some(libc::SIGTERM) {}
+                Ok(())
+            });
+            let told = Instant::now();
+            assert_eq!(begun.expect("it begins").end(), Some(End::Done));
+            // one that has not heard is killed then
+            assert!(told.elapsed() < AFTER_THE_PROGRAM);
+        }
     }
 }
