@@ -48,9 +48,21 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether the file holds no sample because its writer ended before it had made the header: it makes the file
+    /// first.
+    #[must_use]
+    pub fn is_of_unfinished(&self) -> bool {
+        matches!(self, Error::Unfinished | Error::TooShort { bytes: 0, .. })
+    }
+}
+
 impl core::fmt::Display for Error {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
+            Error::TooShort { bytes: 0, .. } => {
+                write!(f, "not a .pct file: it is empty")
+            }
             Error::TooShort { bytes, expected } => {
                 write!(f, "not a .pct file: {bytes} bytes, a header has {expected} (file cut short?)")
             }

@@ -601,6 +601,9 @@ mod tests {
     #[test]
     fn bytes_that_are_no_file_are_named() {
         assert!(matches!(File::parse(b""), Err(crate::Error::TooShort { .. })));
+        assert!(File::parse(b"").is_err_and(|why| why.is_of_unfinished()));
+        assert!(File::parse(&[0; 1000]).is_err_and(|why| why.is_of_unfinished()));
+        assert!(File::parse(&[1; 2]).is_err_and(|why| !why.is_of_unfinished()));
         assert!(matches!(File::parse(&[1; 2000]), Err(crate::Error::NotPct { .. })));
         assert!(matches!(File::parse(&[0; 2000]), Err(crate::Error::Unfinished)));
         // Killed after the first words of the header.

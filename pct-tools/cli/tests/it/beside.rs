@@ -51,6 +51,7 @@ fn a_link_in_a_recordings_folder_is_replaced_not_followed() {
 fn an_unfinished_file_beside_a_whole_one_is_a_note() {
     let dir = run_folder();
     std::fs::write(dir.path().join("pct-prog-1000/prog-1001.pct"), vec![0; 65536]).expect("written");
+    std::fs::write(dir.path().join("pct-prog-1000/prog-1002.pct"), "").expect("written");
     for words in [
         &["report", "pct-prog-1000"][..],
         &["flame", "pct-prog-1000"],
@@ -61,6 +62,7 @@ fn an_unfinished_file_beside_a_whole_one_is_a_note() {
     }
     let said = String::from_utf8(pct(dir.path(), &["report", "pct-prog-1000"]).stdout).expect("text");
     assert!(said.contains("prog-1001.pct: the file's header was never finished"), "{said}");
+    assert!(said.contains("prog-1002.pct: not a .pct file: it is empty"), "{said}");
 }
 
 #[test]

@@ -254,7 +254,7 @@ fn note_or_first(first: &mut Option<Error>, account: &mut Account, error: Error)
 
 /// Says that a file was left out. One whose making was never finished holds no sample: nothing failed to be read.
 fn note(account: &mut Account, error: &Error) {
-    if !matches!(error, Error::Bad { why: pct_format::Error::Unfinished, .. }) {
+    if !matches!(error, Error::Bad { why, .. } if why.is_of_unfinished()) {
         account.unreadable += 1;
     }
     account.note(error.to_string());
