@@ -53,6 +53,7 @@ pub mod recording;
 pub mod regions;
 pub mod rights;
 pub mod safe;
+pub mod script;
 pub mod subject;
 pub mod tasks;
 mod turn;

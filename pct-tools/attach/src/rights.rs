@@ -3,14 +3,15 @@
 //! The kernel gives them none of that when somebody traces them who may not trace everybody (execve(2), ptrace(2)), nor
 //! to a process that gave up new privileges, nor from a file system that is mounted `nosuid`.
 
+use crate::script;
 use rustix::fs::StatVfsMountFlags;
 use rustix::process::{getgid, getuid};
-use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::Read as _;
-use std::os::unix::ffi::OsStrExt as _;
+use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+
+/// A path that a process hands to the kernel is no longer, with its NUL (the kernel's `PATH_MAX`).
+pub(crate) const LONGEST_PATH: usize = 4096;
 
 /// What a program gains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,27 +63,22 @@ fn has_capabilities(file: &Path) -> bool {
 
 /// Where a script names its interpreter, the kernel reads no further than this.
 const FIRST_LINE: u64 = 256;
-/// So many scripts may be each other's interpreters.
-const MOST_SCRIPTS: usize = 5;
 
-/// The program that the process in `/proc/PID` runs if it executes `path` from within `folder`, by a path of ours:
-/// scripts lead to their interpreters.
+/// The file whose code runs when the process in the folder `process` of `/proc` executes `path` from within `folder`:
+/// of a script it is the interpreter's. The result is a path that pct can open.
 #[must_use]
 pub fn executed_by(process: &Path, folder: &Path, path: &Path) -> PathBuf {
     let mut program = seen_from(process, folder, path);
-    for _ in 0..MOST_SCRIPTS {
-        let mut line = Vec::new();
-        let _ = File::open(&program).and_then(|file| file.take(FIRST_LINE).read_to_end(&mut line));
-        let Some(rest) = line.strip_prefix(b"#!") else { break };
-        let line = rest.split(|octet| *octet == b'\n').next().unwrap_or_default();
-        let mut words = line.split(|octet| b" \t".contains(octet)).filter(|word| !word.is_empty());
-        let Some(word) = words.next() else { break };
-        program = seen_from(process, folder, Path::new(OsStr::from_bytes(word)));
+    for _ in 0..script::MOST {
+        let Some(head) = script::head_of(&program, FIRST_LINE) else { break };
+        let Some(interpreter) = script::interpreter(&head) else { break };
+        program = seen_from(process, folder, interpreter);
     }
     program
 }
 
-/// Our path to what the process in `/proc/PID` calls `path` from within `folder`. An empty path is `folder` itself.
+/// The path by which pct can open what the process in the folder `process` of `/proc` calls `path` from within
+/// `folder`. An empty path is `folder` itself.
 #[must_use]
 pub fn seen_from(process: &Path, folder: &Path, path: &Path) -> PathBuf {
     match path.strip_prefix("/") {
@@ -97,4 +93,28 @@ pub fn seen_from(process: &Path, folder: &Path, path: &Path) -> PathBuf {
 pub fn has_given_up(pid: i32) -> bool {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     text.lines().any(|line| line.strip_prefix("NoNewPrivs:").is_some_and(|word| word.trim() == "1"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_lead_to_the_code_that_runs() {
+        let process = tempfile::tempdir().expect("a folder");
+        let (root, folder) = (process.path().join("root"), process.path().join("cwd"));
+        fs::create_dir(&root).expect("made");
+        fs::create_dir(&folder).expect("made");
+        for (file, text) in
+            [("root/a", "#!/b x\n"), ("root/b", "#! c\n"), ("cwd/c", "code"), ("cwd/self", "#!self\n")]
+        {
+            fs::write(process.path().join(file), text).expect("written");
+        }
+        let by = |path: &str| executed_by(process.path(), &folder, Path::new(path));
+        assert_eq!(by("/a"), folder.join("c"));
+        assert_eq!(by("c"), folder.join("c"));
+        assert_eq!(by("self"), folder.join("self"));
+        assert_eq!(by("/nothing"), root.join("nothing"));
+        assert_eq!(by(""), folder);
+    }
 }

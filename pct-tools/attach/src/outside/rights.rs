@@ -1,8 +1,8 @@
 //! Programs that gain rights when they are executed, while pct has none to trace everybody: they run untraced, as they
 //! would without us.
 //!
-//! A child that was just made is stopped at its calls until it executes a program: most do so after a few, and it is
-//! let go before. Whoever executes one later is let go after, and does it once more
+//! A child that was just made is stopped at its system calls until it executes a program: most do so after a few, and
+//! it is let go before. Whoever executes one later is let go after, and does it once more
 //! ([`crate::ptrace::execute_again`]).
 
 use super::Outside;
@@ -10,21 +10,19 @@ use super::thread::Thread;
 use crate::memory::{Memory as _, ProcessMemory};
 use crate::ptrace::execute_again::execute_again;
 use crate::ptrace::sys::{self, Errno, Regs, Tid};
-use crate::rights::{self, Gain};
+use crate::rights::{self, Gain, LONGEST_PATH};
 use crate::tasks;
 use pct_format::header::State;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// A child that has come to more begins and ends of calls than this works by itself. C libraries set each signal's
-/// action before they execute, with two calls each.
-const MOST_CALLS: u16 = 1000;
+/// How often a child is stopped at most, as it enters a system call and as it leaves one. Who has not executed a
+/// program by then works itself. (C libraries make two calls for each signal before they execute.)
+const MOST_CALL_STOPS: u16 = 1000;
 /// The part of a register that holds a descriptor, and the one that stands for the working folder.
 const LOWER_HALF: u64 = 0xffff_ffff;
 const WORKING_FOLDER: u32 = libc::AT_FDCWD.cast_unsigned();
-/// A path is no longer (the kernel's `PATH_MAX`).
-const LONGEST_PATH: usize = 4096;
 
 impl Outside {
     /// Stops a thread that was just born in a process of its own at its calls, until it executes.
@@ -32,26 +30,26 @@ impl Outside {
         if !self.may_trace_all
             && let Some(t) = self.threads.get_mut(&tid).filter(|t| t.pid == tid.0)
         {
-            t.watched_calls = MOST_CALLS;
+            t.call_stops_left = MOST_CALL_STOPS;
         }
     }
 
     /// Lets a stopped thread go on, up to its next call if those are watched.
     pub(super) fn go_on(&self, tid: Tid, signal: i32) -> Result<(), Errno> {
         match self.threads.get(&tid) {
-            Some(t) if t.watched_calls > 0 => sys::syscall(tid, signal),
+            Some(t) if t.call_stops_left > 0 => sys::syscall(tid, signal),
             _ => sys::cont(tid, signal),
         }
     }
 
-    /// A thread stands at the begin or the end of a call. Whether it is let go now: the call will execute a program
-    /// that gains rights.
+    /// A thread has stopped as it enters or leaves a system call. Returns whether it has to be let go now, because the
+    /// call will execute a program that gains rights.
     pub(super) fn at_call(&mut self, tid: Tid) -> bool {
         let Some(t) = self.threads.get_mut(&tid) else { return false };
-        t.watched_calls = t.watched_calls.saturating_sub(1);
+        t.call_stops_left = t.call_stops_left.saturating_sub(1);
         let pid = t.pid;
         let Ok(regs) = sys::regs(tid) else { return false };
-        // the end of a call has its result there
+        // the kernel puts this there until there is a result
         if regs.rax.cast_signed() != -i64::from(libc::ENOSYS) {
             return false;
         }
@@ -111,7 +109,8 @@ fn name_of(program: &Path) -> String {
     program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// The program that a thread at the begin of a call is about to execute, by a path of ours.
+/// If a thread that enters a system call is about to execute a file: whose code will run. The result is a path that pct
+/// can open.
 fn program_of(pid: i32, regs: &Regs) -> Option<PathBuf> {
     let (folder, path) = match i64::try_from(regs.orig_rax).ok()? {
         libc::SYS_execve => (None, regs.rdi),

@@ -88,8 +88,8 @@ pub(super) struct Thread {
     /// A stop was asked for and has not come yet.
     pub(super) interrupting: bool,
     pub(super) wait: Option<Wait>,
-    /// At so many begins and ends of calls it is still to be stopped.
-    pub(super) watched_calls: u16,
+    /// So often it is still to be stopped as it enters or leaves a system call.
+    pub(super) call_stops_left: u16,
     /// It is a zombie that nobody can reap before the process's other threads have ended.
     pub(super) ended: bool,
 }
@@ -112,7 +112,7 @@ impl Thread {
             system_ns: 0,
             interrupting: false,
             wait: None,
-            watched_calls: 0,
+            call_stops_left: 0,
             ended: false,
         };
         if !born {

@@ -14,7 +14,7 @@ use super::error::CallError;
 use super::stop::{STOP, wait_stop};
 use super::sys::{self, Regs, Stop, Tid};
 use crate::memory::{Memory, ProcessMemory};
-use crate::rights;
+use crate::rights::{self, LONGEST_PATH};
 use crate::tasks;
 use memchr::memmem;
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
@@ -49,8 +49,6 @@ const CODE_OF_64_BITS: u64 = 0x33;
 const PATH: u64 = 31;
 /// `syscall`
 const INSTRUCTION: &[u8] = &[0x0f, 0x05];
-/// A path is no longer, with its NUL (the kernel's `PATH_MAX`).
-const LONGEST_PATH: usize = 4096;
 /// Of a mapping no more than this is searched for the instruction.
 const MOST_SEARCHED: u64 = 4 << 20;
 

@@ -6,8 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +15,7 @@ use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
 use object::{LittleEndian, elf};
 use pct_attach::limits::{self, MOST_CODE};
 use pct_attach::rights::{self, Gain};
+use pct_attach::script;
 use pct_elf::Unloadable;
 
 /// Why a program cannot be sampled by preloading.
@@ -137,9 +137,8 @@ pub fn inspect(file: &Path) -> Option<FoundProgram> {
     let mut program = file.to_owned();
     let mut script = None;
     let controls = file.file_name().and_then(OsStr::to_str).is_some_and(controls_programs);
-    // The kernel follows at most 5 levels of #!.
-    for _ in 0..5 {
-        let Some(head) = head_of(&program) else {
+    for _ in 0..script::MOST {
+        let Some(head) = script::head_of(&program, HEAD) else {
             let obstacle = Obstacle::GainsRights(rights::gained_by(&program)?);
             return Some(FoundProgram { program, script, obstacle: Some(obstacle) });
         };
@@ -169,40 +168,26 @@ fn controls_programs(name: &str) -> bool {
 /// Enough for the ELF header and the program headers of every linker's output.
 const HEAD: u64 = 16 << 10;
 
-fn head_of(file: &Path) -> Option<Vec<u8>> {
-    let mut head = Vec::new();
-    let opened = File::open(file).ok()?;
-    if !opened.metadata().ok()?.is_file() {
-        return None;
-    }
-    opened.take(HEAD).read_to_end(&mut head).ok()?;
-    Some(head)
-}
-
+/// The program that runs a script which begins with `head`.
 fn interpreter(head: &[u8]) -> Option<PathBuf> {
-    let line = head.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
-    let words: Vec<&[u8]> =
-        line.split(|&b| b == b' ' || b == b'\t').filter(|word| !word.is_empty()).collect();
-    let first = PathBuf::from(OsString::from_vec(words.first()?.to_vec()));
+    let first = script::interpreter(head)?;
     // `#!/usr/bin/env python3`: env is gone in a moment, the program behind it is what runs.
     if first.file_name() == Some(OsStr::new("env"))
+        && let Some(words) = script::words(head)
         && let Some(word) = words.iter().skip(1).find(|word| !word.starts_with(b"-") && !word.contains(&b'='))
         && let Some(found) = find(OsStr::from_bytes(word))
     {
         return Some(found);
     }
-    Some(first)
+    Some(first.to_owned())
 }
 
 /// The first interpreter of a script that does not exist: then the kernel says that the *script* does not.
 #[must_use]
 pub fn missing_interpreter(file: &Path) -> Option<PathBuf> {
     let mut program = file.to_owned();
-    for _ in 0..5 {
-        let line = head_of(&program)?;
-        let line = line.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
-        let word = line.split(|&b| b == b' ' || b == b'\t').find(|word| !word.is_empty())?;
-        program = PathBuf::from(OsString::from_vec(word.to_vec()));
+    for _ in 0..script::MOST {
+        program = script::interpreter(&script::head_of(&program, HEAD)?)?.to_owned();
         if !program.exists() {
             return Some(program);
         }
