@@ -255,7 +255,7 @@ impl Tellings {
     }
 }
 
-/// How many octets the folder's status file has; 0 if there is none yet.
+/// The size of the folder's status file, in octets. It is 0 if there is no such file yet.
 #[must_use]
 pub fn told_octets(folder: &Path) -> u64 {
     std::fs::metadata(folder.join(STATUS)).map_or(0, |meta| meta.len())

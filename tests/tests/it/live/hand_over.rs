@@ -5,6 +5,7 @@ use pct_kit::wait::wait_until;
 use pct_tests::pct::{Run, binary, report, run, seconds_in};
 use pct_tests::victims::{Guest, children_of, go_victim_with_c, signal, truth, victim, victim_with};
 use pct_tests::{skip, tool_or_skip};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// What a run says of a process that was taken over.
@@ -31,6 +32,11 @@ fn assert_shares(r: &Run, functions: &[&str]) {
 /// The functions of takesall.c.
 const FUNCTIONS: [&str; 3] = ["before", "after", "in_the_child"];
 
+/// A program whose filter on system calls kills who returns from a signal handler.
+fn with_filter() -> PathBuf {
+    victim_with("takesall.c", "cc -O2 -DFILTER", "takesall-filter").expect("it builds")
+}
+
 #[test]
 fn what_takes_all_signals_is_sampled_on_and_so_is_what_it_forks() {
     let victim = victim("takesall.c");
@@ -47,7 +53,7 @@ fn what_takes_all_signals_is_sampled_on_and_so_is_what_it_forks() {
 /// A filter on system calls that kills who returns from a signal handler ends sampling from inside as well.
 #[test]
 fn what_may_not_return_from_a_handler_is_sampled_on() {
-    let victim = victim("nosigreturn.c");
+    let victim = with_filter();
     let r = run(&["--hz", "997"], &[victim.to_str().expect("UTF-8")]);
     assert_shares(&r, &FUNCTIONS);
     let said = r.stderr();
@@ -131,7 +137,7 @@ fn go_programs_with_c_that_a_script_starts_are_sampled() {
 fn processes_name_their_tracer_before_they_are_taken_over() {
     let test = "processes_name_their_tracer_before_they_are_taken_over";
     let Some(strace) = tool_or_skip("strace", test) else { return };
-    let mut programs = vec![victim("takesall.c"), victim("nosigreturn.c")];
+    let mut programs = vec![victim("takesall.c"), with_filter()];
     match victim_with("takesall.c", "cc -O2 -static", "takesall-static") {
         Ok(built) => programs.push(built),
         Err(why) => skip(test, &why),
