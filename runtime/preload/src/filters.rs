@@ -1,10 +1,10 @@
 //! Filters on system calls, and other limits that a program sets itself and our handlers would break: `prctl`,
 //! `seccomp`, `seccomp_load`, `syscall`.
 //!
-//! Under a filter our handlers make no system call but their own return. The file is made and blocks are allocated
-//! before. The filter is looked into ([`pct_sampler::sys::filter`]): if it forbids that return, sampling ends before
-//! it is in force. If it would kill a process that starts to be sampled, the programs that are executed under it are
-//! not.
+//! A filter is looked into before it is in force ([`pct_sampler::sys::filter`]). If it lets our calls pass, all goes on
+//! as before. If not, our handlers make no system call but their own return: the file is made and blocks are allocated
+//! before. If it forbids that return too, sampling ends. If it would kill a process that starts to be sampled, the
+//! programs that are executed under it are not.
 //!
 //! A filter that the program sets by an instruction of its own is not seen. Without root's rights it must give up new
 //! privileges first (PR_SET_NO_NEW_PRIVS), so sampling pauses there. What cannot be known: a filter of root's, or of
@@ -29,7 +29,7 @@ use crate::host::{Real, real};
 use crate::jump::jump_after;
 #[cfg(all(feature = "waits", target_arch = "x86_64"))]
 use crate::jump::jump_code;
-use crate::process::{before_less_rights, own};
+use crate::process::{PID_MAY_BE_ASKED, before_less_rights, own};
 
 /// Sampling is off since the program gave up new privileges ([`before_unseen_filter`]).
 static PAUSED: AtomicBool = AtomicBool::new(false);
@@ -59,6 +59,9 @@ fn before_filter(program: usize) {
         }
     }
     let Some(session) = own() else { return };
+    let asks_pid =
+        session.may_call() || PAUSED.load(Ordering::Relaxed) || PID_MAY_BE_ASKED.load(Ordering::Relaxed);
+    PID_MAY_BE_ASKED.store(asks_pid && verdict.pid_may_be_asked, Ordering::Relaxed);
     if verdict.handlers_return {
         if PAUSED.swap(false, Ordering::Relaxed) {
             life::resume(session);
@@ -69,7 +72,9 @@ fn before_filter(program: usize) {
             let _alone = session::alone();
             secure::secure_memory(session);
         }
-        session.forbid_calls();
+        if !verdict.calls_are_safe {
+            session.forbid_calls();
+        }
     } else if life::pause(session, OffFor::Filter) || PAUSED.swap(false, Ordering::Relaxed) {
         report::report_outside(b"the program's filter on system calls forbids the return from a signal handler: sampling ends there");
     }
@@ -101,6 +106,7 @@ fn before_counter_faults() {
 /// calls the clocks cannot be stopped any more.
 fn end_for(why: OffFor, cause: &[u8]) {
     let Some(session) = own() else { return };
+    PID_MAY_BE_ASKED.store(false, Ordering::Relaxed);
     if PAUSED.swap(false, Ordering::Relaxed) {
         // A pause would end as soon as a filter is seen. Until then nobody may be told but the file.
         return life::note_off_for(session, Some(why));
@@ -118,6 +124,7 @@ fn end_for(why: OffFor, cause: &[u8]) {
 /// through us, sampling goes on. If it comes by an instruction of the program's own, nobody tells us, and our next
 /// call would end the process. So sampling pauses until a filter is seen or another program is executed.
 fn before_unseen_filter() {
+    PID_MAY_BE_ASKED.store(false, Ordering::Relaxed);
     if !EXPECTED.load(Ordering::Relaxed)
         && let Some(session) = own().filter(|s| s.may_call())
         && life::pause(session, OffFor::UnseenFilter)

@@ -5,7 +5,7 @@
 //! wrapped call. Before rights go (setuid, chroot, and [`crate::filters`]) the file is made and blocks are allocated,
 //! since neither may be possible afterwards.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use pct_format::State;
 use pct_sampler::process::session::{self, Session};
@@ -112,12 +112,17 @@ extern "C" fn before_exit(which: usize) -> usize {
 jump_after!(_exit, before_exit, 0);
 jump_after!(_Exit, before_exit, 1);
 
+/// Where system calls are forbidden: whether all filters that are in force let the process ask for its own number, and
+/// none is in force that was not seen.
+pub(crate) static PID_MAY_BE_ASKED: AtomicBool = AtomicBool::new(false);
+
 /// The session, if this process has it for itself: a child of vfork that gives up its rights before it executes another
 /// program has its parent's memory, but the parent keeps its rights.
 pub(crate) fn own() -> Option<&'static Session> {
-    // (Under a filter on system calls nobody may be asked; nothing but a word of the file is written then.)
-    session::current()
-        .filter(|s| !s.may_call() || s.pid.load(Ordering::Relaxed) == pct_sampler::sys::getpid())
+    // (Under a filter on system calls that forbids to ask, nothing but a word of the file is written, and no action is
+    // set but the one that the caller asks for.)
+    let may_ask = |s: &Session| s.may_call() || PID_MAY_BE_ASKED.load(Ordering::Relaxed);
+    session::current().filter(|s| !may_ask(s) || s.pid.load(Ordering::Relaxed) == pct_sampler::sys::getpid())
 }
 
 /// Before the process loses rights.

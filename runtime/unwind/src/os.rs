@@ -35,6 +35,18 @@ mod number {
 
 use number::*;
 
+/// All calls that unwinding makes in a program.
+pub const CALLS: &[usize] = &[
+    MMAP as usize,
+    MUNMAP as usize,
+    RT_SIGPROCMASK as usize,
+    PREAD64 as usize,
+    GETTID as usize,
+    OPENAT as usize,
+    CLOSE as usize,
+    PROCESS_VM_READV as usize,
+];
+
 const EINVAL: i64 = -22;
 /// `AT_FDCWD`: paths are relative to the working directory.
 const HERE: u64 = -100i64 as u64;

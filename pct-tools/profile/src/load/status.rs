@@ -10,7 +10,8 @@ use std::path::Path;
 
 /// Name of the file that sampled processes append lines to: `PID cause`, and when one ends without a sample,
 /// `PID<TAB>NANOSECONDS` of CPU time, which may be followed by `<TAB>ALL<TAB>NAME` ([`UnsampledImage`]). A
-/// controller that has taken over a process adds `PID<TAB>outside`. Who starts them makes it.
+/// controller that has taken over a process adds `PID<TAB>outside`, and a process whose sampling paused
+/// `PID<TAB>resumed`. Who starts them makes it.
 pub const STATUS: &str = "pct.status";
 /// Adds to the status file that `pid` was not sampled, and why. (A line more or less is not worth failing for.)
 pub fn tell(folder: &Path, pid: i32, cause: &str) {
@@ -44,6 +45,10 @@ pub fn tell_taken_over(folder: &Path, pid: i32) {
 
 /// Second field of the line about a process that was taken over.
 const OUTSIDE: &str = "outside";
+/// And of one that is sampled again after a pause.
+const RESUMED: &str = "resumed";
+/// What a process says when its sampling pauses, beside why.
+const PAUSES: &str = "sampling pauses until its filter on system calls is seen";
 
 /// From when on a process can be sampled from outside that cannot be sampled from inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,10 +69,7 @@ const BEYOND: [(&str, Beyond); 4] = [
 ];
 
 /// What the library says beside such a cause, and what is not so any more when the process is sampled from outside.
-const OVER: [&str; 2] = [
-    "sampling pauses until its filter on system calls is seen",
-    "what it executes from then on is not sampled",
-];
+const OVER: [&str; 2] = [PAUSES, "what it executes from then on is not sampled"];
 
 /// Where the part of a cause begins that says what is not sampled for it.
 fn consequence_at(cause: &str) -> Option<usize> {
@@ -92,12 +94,14 @@ const MOST_STATUS: u64 = 64 << 20;
 pub fn causes(folder: &Path) -> Vec<String> {
     let text = status_text(folder);
     let outside = pids_outside(&text);
+    let resumed = pids_resumed(&text);
     let lines = text.lines().filter_map(|line| line.split_once(' '));
-    each_once(
-        lines
-            .filter(|told| !is_taken_over(told, &outside) && !is_over(told, &outside))
-            .map(|(pid, cause)| (pid, without_file(cause))),
-    )
+    let is_past = |told: &(&str, &str)| {
+        is_taken_over(told, &outside)
+            || is_over(told, &outside)
+            || resumed.contains(told.0) && told.1.contains(PAUSES)
+    };
+    each_once(lines.filter(|told| !is_past(told)).map(|(pid, cause)| (pid, without_file(cause))))
 }
 
 /// Why processes are sampled from outside from some time on, each cause once, with whose it was.
@@ -121,6 +125,21 @@ fn pids_outside(text: &str) -> HashSet<&str> {
         .collect()
 }
 
+/// Processes that have said last of pauses that sampling goes on.
+fn pids_resumed(text: &str) -> HashSet<&str> {
+    let mut resumed = HashSet::new();
+    for line in text.lines() {
+        if let Some((pid, RESUMED)) = line.split_once('\t') {
+            resumed.insert(pid);
+        } else if let Some((pid, cause)) = line.split_once(' ')
+            && cause.contains(PAUSES)
+        {
+            resumed.remove(pid);
+        }
+    }
+    resumed
+}
+
 fn is_taken_over((pid, cause): &(&str, &str), outside: &HashSet<&str>) -> bool {
     outside.contains(pid) && Beyond::find_in(cause).is_some()
 }
@@ -134,6 +153,7 @@ fn each_once<'a>(told: impl Iterator<Item = (&'a str, Cow<'a, str>)>) -> Vec<Str
     let mut causes: Vec<(Cow<'a, str>, Vec<&str>)> = Vec::new();
     for (pid, cause) in told {
         match causes.iter_mut().find(|(known, _)| *known == cause) {
+            Some((_, pids)) if pids.last() == Some(&pid) => {}
             Some((_, pids)) => pids.push(pid),
             None => causes.push((cause, vec![pid])),
         }
@@ -351,6 +371,21 @@ mod tests {
             left.iter().filter_map(|line| line.rsplit_once(" (process ")).map(|told| told.1).collect();
         assert_eq!(whose, ["1)", "2)", "3)"], "{left:?}");
         assert_eq!(not_profiled(dir.path()), ["a"]);
+        assert!(unsampled_images(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn a_pause_that_is_over_is_no_gap() {
+        let pauses =
+            "it gives up new privileges: sampling pauses until its filter on system calls is seen, or so";
+        let text = format!(
+            "1 {pauses}\n2 {pauses}\n1\tresumed\n3 {pauses}\n3\tresumed\n3 {pauses}\n1 disk full\n4\tresumed\n"
+        );
+        let dir = folder_with(&text);
+        assert_eq!(
+            causes(dir.path()),
+            [format!("{pauses} (process 2 and 1 more)"), "disk full (process 1)".into()]
+        );
         assert!(unsampled_images(dir.path()).is_empty());
     }
 

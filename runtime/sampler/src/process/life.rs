@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use crate::code::{system_calls, walked_modules};
 use crate::heap;
 use crate::process::options::Options;
-use crate::process::report::report;
+use crate::process::report::{self, report};
 use crate::process::session::{
     self, FILTERED, Refused, SESSION, SPARE, START, Session, WAS_ON, alone, current, place_of, seed,
 };
@@ -309,10 +309,9 @@ pub fn resume(session: &Session) {
     FILTERED.store(false, Ordering::SeqCst);
     session.filtered.store(false, Ordering::SeqCst);
     note_off_for(session, None);
-    if let Err(refused) = start()
-        && refused != Refused::AlreadyOn
-    {
-        report(b"sampling could not be resumed under the filter on system calls");
+    match start() {
+        Ok(_) | Err(Refused::AlreadyOn) => report::resumed(),
+        Err(_) => report(b"sampling could not be resumed under the filter on system calls"),
     }
 }
 

@@ -19,6 +19,14 @@ pub fn report_outside(cause: &[u8]) {
     report(cause);
 }
 
+/// Tells the run's folder that sampling goes on after a pause that was reported.
+pub(crate) fn resumed() {
+    let seed = session::seed();
+    if !seed.out_is_template {
+        status::resumed(seed.places());
+    }
+}
+
 /// Reports a cause for another process.
 pub fn report_of(pid: u32, cause: &[u8]) {
     let seed = session::seed();

@@ -2,8 +2,8 @@
 //!
 //! `PID cause`: `pct run` prints each distinct cause once. `PID<TAB>NANOSECONDS<TAB>ALL<TAB>NAME`: an image
 //! of a process ended without a sample. It used so much CPU time while sampling was on, the process used so
-//! much since its birth, and NAME is what it was called by. Lines are appended whole; nothing is written that
-//! is longer than a pipe would take at once.
+//! much since its birth, and NAME is what it was called by. `PID<TAB>resumed`: sampling paused, and goes on.
+//! Lines are appended whole; nothing is written that is longer than a pipe would take at once.
 //!
 //! Signal safety: open, write, close; not under a system call filter.
 
@@ -40,6 +40,13 @@ pub fn without_sample(places: [&[u8]; 2], pid: u32, called: &[u8], used_ns: u64,
         line.push(shown);
     }
     line.push(b"\n");
+    append(places, line.bytes());
+}
+
+/// Appends that what kept this process from being sampled for a while is over.
+pub fn resumed(places: [&[u8]; 2]) {
+    let mut line = Buf::<40>::new();
+    line.push_number(u64::from(sys::getpid())).push(b"\tresumed\n");
     append(places, line.bytes());
 }
 

@@ -1,56 +1,63 @@
 //! Filters on system calls (seccomp): what a filter that the program is about to install will say to our calls.
 //!
-//! Under a filter our handlers make one system call only, the return from the signal. If the filter refuses
-//! that call, each of our signals would end the program, so sampling must end before the filter is set. A
-//! filter is a small program of the classic BPF machine,
-//! which only jumps forward. It is run here with the numbers of our calls.
+//! A filter is a small program of the classic BPF machine ([`super::bpf`]), which only jumps forward. It is run here
+//! with the numbers of our calls, on all ways that it may take: what it reads beside the number (arguments, the place
+//! of the call) is not known, and where it decides by that it is run on both ways.
+//!
+//! If the filter ends the program for no call of ours, and makes those that must not fail, sampling goes on as before.
+//! Otherwise our handlers make one system call only, the return from the signal. If the filter refuses that call too,
+//! each of our signals would end the program, so sampling must end before the filter is set.
 //!
 //! Signal safety: arithmetic and reads of the program's memory; [`of_program`] makes a system call for each page.
 
+use super::bpf::{Instruction, each_end};
 use super::{call, nr};
 
-/// One instruction, as the kernel has it (`struct sock_filter`).
+/// What a filter may say to a call, by all ways that it may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Instruction {
-    code: u16,
-    if_true: u8,
-    if_false: u8,
-    operand: u32,
-}
-
-/// What a filter says to a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
+struct Answers {
     /// It is made.
-    Made,
+    made: bool,
     /// It fails with an error number.
-    Fails,
-    /// The process or the thread is killed, trapped, or somebody else is asked.
-    Ends,
-    /// That depends on its arguments or on the place of the call, or the kernel will not take the filter.
-    Unknown,
+    fails: bool,
+    /// The process or the thread is killed, trapped, or somebody else is asked; or the call seems to be made. Or the
+    /// filter is one that the kernel refuses, or has more ways than are looked at.
+    ends: bool,
 }
 
 /// What a filter means for us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Handlers may return, whatever they are called with.
     pub handlers_return: bool,
+    /// Every call of ours may be made: it ends nobody, and none fails but those of which everybody expects that.
+    pub calls_are_safe: bool,
+    /// A process may ask for its own number.
+    pub pid_may_be_asked: bool,
     /// None of the calls of a start ends a process: what forbids them gives an error.
     pub starts_are_safe: bool,
     /// Programs may be executed.
     pub lets_execute: bool,
 }
 
-/// Fields of `struct seccomp_data`, in words of 32 bits.
-const NUMBER_AT: u32 = 0;
-const MACHINE_AT: u32 = 4;
-const DATA_BYTES: u32 = 64;
-#[cfg(target_arch = "x86_64")]
-const MACHINE: u32 = 0xc000_003e;
-#[cfg(target_arch = "aarch64")]
-const MACHINE: u32 = 0xc000_00b7;
+/// Calls of ours that fail in many programs for other reasons too: there is a way without them, or what could not be
+/// done is said.
+const MAY_FAIL: &[usize] = &[
+    nr::CLONE,
+    nr::FALLOCATE,
+    nr::FCHMOD,
+    nr::FCHMODAT,
+    nr::GETDENTS64,
+    nr::MKDIRAT,
+    nr::NEWFSTATAT,
+    nr::OPENAT,
+    nr::PERF_EVENT_OPEN,
+    nr::PERSONALITY,
+    nr::PRLIMIT64,
+    nr::READLINKAT,
+    nr::UNLINKAT,
+];
+
 #[cfg(target_arch = "x86_64")]
 const EXECVE: usize = 59;
 #[cfg(target_arch = "aarch64")]
@@ -63,90 +70,37 @@ const MOST_INSTRUCTIONS: usize = 4096;
 pub fn judge(filter: &[Instruction]) -> Verdict {
     let harmless = |number: &usize| {
         // (A filter may let a call pass by its arguments: ours are not all known, so two of each kind are tried.)
-        [0, u32::MAX].into_iter().all(|arguments| answer(filter, *number, Some(arguments)) != Answer::Ends)
+        [0, u32::MAX].into_iter().all(|arguments| !answers(filter, *number, Some(arguments)).ends)
     };
+    let ours = || nr::ALL.iter().chain(pct_unwind::os::CALLS);
+    let safe = |number: &usize| {
+        let Answers { fails, ends, .. } = answers(filter, *number, None);
+        !ends && (!fails || MAY_FAIL.contains(number))
+    };
+    let made = Answers { made: true, ..Answers::default() };
     Verdict {
-        handlers_return: answer(filter, nr::RT_SIGRETURN, None) == Answer::Made,
-        starts_are_safe: nr::ALL.iter().all(harmless),
+        handlers_return: answers(filter, nr::RT_SIGRETURN, None) == made,
+        calls_are_safe: ours().all(safe),
+        pid_may_be_asked: answers(filter, nr::GETPID, None) == made,
+        starts_are_safe: ours().all(harmless),
         lets_execute: harmless(&EXECVE),
     }
 }
 
-/// Runs a filter for a call. `arguments`: each word of the arguments and of the place; `None`: a filter that looks is
-/// not to be known.
-fn answer(filter: &[Instruction], number: usize, arguments: Option<u32>) -> Answer {
+/// Runs a filter for a call. `arguments`: each word of the arguments and of the place; `None`: not known.
+fn answers(filter: &[Instruction], number: usize, arguments: Option<u32>) -> Answers {
     const ACTION: u32 = 0xffff_0000;
-    let Some(said) = run(filter, number as u32, arguments) else { return Answer::Unknown };
-    match said & ACTION {
+    /// The call is not made and seems to have been: nobody expects that.
+    const NO_ERROR: u32 = 0x0005_0000;
+    let mut answers = Answers::default();
+    let all_known = each_end(filter, number as u32, arguments, |said| match said & ACTION {
         // SECCOMP_RET_ALLOW, _LOG
-        0x7fff_0000 | 0x7ffc_0000 => Answer::Made,
+        0x7fff_0000 | 0x7ffc_0000 => answers.made = true,
         // SECCOMP_RET_ERRNO, and _TRACE where nobody traces
-        0x0005_0000 | 0x7ff0_0000 => Answer::Fails,
-        _ => Answer::Ends,
-    }
-}
-
-/// What the filter returns. `None`: it looks at what is not known, or is one that the kernel refuses.
-fn run(filter: &[Instruction], number: u32, arguments: Option<u32>) -> Option<u32> {
-    let (mut a, mut x) = (0u32, 0u32);
-    let mut memory = [0u32; 16];
-    let mut at = 0usize;
-    // Jumps go forward only, so no instruction is met twice.
-    loop {
-        let Instruction { code, if_true, if_false, operand: k } = *filter.get(at)?;
-        at += 1;
-        // BPF_SRC: the operand, or the register X.
-        let source = if code & 0x08 == 0 { k } else { x };
-        match code {
-            // BPF_LD | BPF_W | BPF_ABS
-            0x20 => {
-                a = match k {
-                    NUMBER_AT => number,
-                    MACHINE_AT => MACHINE,
-                    k if k < DATA_BYTES && k.is_multiple_of(4) => arguments?,
-                    _ => return None,
-                }
-            }
-            // BPF_LD, BPF_LDX with BPF_IMM, BPF_LEN, BPF_MEM
-            0x00 => a = k,
-            0x01 => x = k,
-            0x80 => a = DATA_BYTES,
-            0x81 => x = DATA_BYTES,
-            0x60 => a = *memory.get(k as usize)?,
-            0x61 => x = *memory.get(k as usize)?,
-            // BPF_ST, BPF_STX
-            0x02 => *memory.get_mut(k as usize)? = a,
-            0x03 => *memory.get_mut(k as usize)? = x,
-            // BPF_ALU
-            0x04 | 0x0c => a = a.wrapping_add(source),
-            0x14 | 0x1c => a = a.wrapping_sub(source),
-            0x24 | 0x2c => a = a.wrapping_mul(source),
-            // A division by zero ends the filter with 0: kill.
-            0x34 | 0x3c => match a.checked_div(source) {
-                Some(quotient) => a = quotient,
-                None => return Some(0),
-            },
-            0x44 | 0x4c => a |= source,
-            0x54 | 0x5c => a &= source,
-            0x64 | 0x6c => a = a.wrapping_shl(source),
-            0x74 | 0x7c => a = a.wrapping_shr(source),
-            0x84 => a = a.wrapping_neg(),
-            0xa4 | 0xac => a ^= source,
-            // BPF_JMP: always, if equal, greater, greater or equal, with a common bit
-            0x05 => at += k as usize,
-            0x15 | 0x1d => at += usize::from(if a == source { if_true } else { if_false }),
-            0x25 | 0x2d => at += usize::from(if a > source { if_true } else { if_false }),
-            0x35 | 0x3d => at += usize::from(if a >= source { if_true } else { if_false }),
-            0x45 | 0x4d => at += usize::from(if a & source != 0 { if_true } else { if_false }),
-            // BPF_RET of the operand, of A
-            0x06 => return Some(k),
-            0x16 => return Some(a),
-            // BPF_MISC: X = A, A = X
-            0x07 => x = a,
-            0x87 => a = x,
-            _ => return None,
-        }
-    }
+        0x0005_0000 | 0x7ff0_0000 if said != NO_ERROR => answers.fails = true,
+        _ => answers.ends = true,
+    });
+    Answers { ends: answers.ends || !all_known, ..answers }
 }
 
 /// The verdict on the filter at `program` (`struct sock_fprog`), which the caller is about to hand to the kernel.
@@ -164,7 +118,7 @@ pub fn of_program(program: usize) -> Option<Verdict> {
         return None;
     }
     if !at.is_multiple_of(align_of::<Instruction>()) {
-        return Some(Verdict { handlers_return: false, starts_are_safe: false, lets_execute: true });
+        return Some(Verdict { lets_execute: true, ..Verdict::default() });
     }
     // SAFETY: as above; any bits are an instruction, and the address is a multiple of its alignment.
     Some(judge(unsafe { core::slice::from_raw_parts(at as *const Instruction, length) }))
@@ -190,22 +144,12 @@ fn is_readable(at: usize, bytes: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::bpf::testing::{jump, load, returns};
+    use crate::sys::bpf::{MACHINE, MACHINE_AT, MOST_OTHERS, NUMBER_AT};
 
     const ALLOW: u32 = 0x7fff_0000;
     const ERRNO: u32 = 0x0005_0001;
     const KILL: u32 = 0x8000_0000;
-
-    fn load(at: u32) -> Instruction {
-        Instruction { code: 0x20, operand: at, ..Instruction::default() }
-    }
-
-    fn returns(what: u32) -> Instruction {
-        Instruction { code: 0x06, operand: what, ..Instruction::default() }
-    }
-
-    fn jump(code: u16, operand: u32, if_true: u8, if_false: u8) -> Instruction {
-        Instruction { code, if_true, if_false, operand }
-    }
 
     /// Allows these calls, and answers `other` to the rest.
     fn only(calls: &[usize], other: u32) -> Vec<Instruction> {
@@ -226,14 +170,72 @@ mod tests {
         assert!(judge(&[returns(ALLOW)]).handlers_return);
     }
 
+    /// All calls of ours but these.
+    fn without(forbidden: &[usize]) -> Vec<usize> {
+        let ours = nr::ALL.iter().chain(pct_unwind::os::CALLS).copied();
+        ours.filter(|number| !forbidden.contains(number)).collect()
+    }
+
+    #[test]
+    fn calls_are_safe_where_nothing_of_ours_ends_the_program_and_only_what_may_fail_does() {
+        assert!(judge(&[returns(ALLOW)]).calls_are_safe);
+        for number in without(&[]) {
+            assert!(!judge(&only(&without(&[number]), KILL)).calls_are_safe, "{number}");
+            let may_fail = MAY_FAIL.contains(&number);
+            assert_eq!(judge(&only(&without(&[number]), ERRNO)).calls_are_safe, may_fail, "{number}");
+        }
+        assert!(judge(&only(&without(MAY_FAIL), ERRNO)).calls_are_safe);
+        assert!(!judge(&only(&without(&[nr::GETPID]), ERRNO)).pid_may_be_asked);
+        assert!(judge(&only(&[nr::GETPID], KILL)).pid_may_be_asked);
+        let seems_made = judge(&only(&without(&[nr::OPENAT]), ERRNO & 0xffff_0000));
+        assert!(!seems_made.calls_are_safe && !seems_made.starts_are_safe);
+    }
+
+    #[test]
+    fn a_filter_that_decides_by_arguments_is_run_on_both_ways() {
+        // A call with two arguments of some value gets one answer, all others get `other`.
+        let by_arguments = |number: usize, answer: u32, other: u32| {
+            let (first, second) = (16, 24);
+            vec![
+                load(NUMBER_AT),
+                jump(0x15, number as u32, 0, 5),
+                load(first),
+                jump(0x45, 0x1000_0000, 0, 3),
+                load(second),
+                jump(0x15, 7, 0, 1),
+                returns(answer),
+                returns(other),
+            ]
+        };
+        let safe = |filter: &[Instruction]| judge(filter).calls_are_safe;
+        assert!(!safe(&by_arguments(nr::CLONE, KILL, ALLOW)));
+        assert!(safe(&by_arguments(nr::CLONE, ERRNO, ALLOW)), "it may fail");
+        assert!(!safe(&by_arguments(nr::MMAP, ERRNO, ALLOW)));
+        assert!(safe(&by_arguments(EXECVE, KILL, ALLOW)), "it is no call of ours");
+        assert!(!judge(&by_arguments(nr::RT_SIGRETURN, ERRNO, ALLOW)).handlers_return);
+        assert!(judge(&by_arguments(nr::CLONE, KILL, ALLOW)).handlers_return);
+        // As many ways as a filter has arguments, and more than are looked at.
+        let ways = |count: usize| {
+            let mut filter = vec![load(16)];
+            filter.extend((0..count).map(|k| jump(0x15, k as u32, (count - k) as u8, 0)));
+            filter.extend([returns(ALLOW), returns(ALLOW)]);
+            filter
+        };
+        assert!(safe(&ways(MOST_OTHERS - 1)));
+        assert!(safe(&ways(200)), "each way ends before the next begins");
+        let mut doubling: Vec<_> = (0..40).flat_map(|_| [load(16), jump(0x15, 1, 0, 0)]).collect();
+        doubling.push(returns(ALLOW));
+        assert!(!safe(&doubling), "too many ways");
+    }
+
     #[test]
     fn starts_are_safe_where_what_is_forbidden_only_fails() {
         assert!(judge(&only(&[nr::RT_SIGRETURN], ERRNO)).starts_are_safe);
         assert!(!judge(&only(&[nr::RT_SIGRETURN], KILL)).starts_are_safe);
-        let mut all = nr::ALL.to_vec();
-        assert!(judge(&only(&all, KILL)).starts_are_safe);
-        all.retain(|n| *n != nr::PERF_EVENT_OPEN);
-        assert!(!judge(&only(&all, KILL)).starts_are_safe);
+        assert!(judge(&only(&without(&[]), KILL)).starts_are_safe);
+        for number in without(&[]) {
+            assert!(!judge(&only(&without(&[number]), KILL)).starts_are_safe, "{number}");
+        }
     }
 
     #[test]
@@ -242,44 +244,27 @@ mod tests {
         let filter = [load(MACHINE_AT), jump(0x15, 0x4000_0003, 1, 0), returns(KILL), returns(ALLOW)];
         assert!(!judge(&filter).handlers_return && !judge(&filter).lets_execute);
         let filter = [load(MACHINE_AT), jump(0x15, MACHINE, 1, 0), returns(KILL), returns(ALLOW)];
-        let all = Verdict { handlers_return: true, starts_are_safe: true, lets_execute: true };
+        let all = Verdict {
+            handlers_return: true,
+            calls_are_safe: true,
+            pid_may_be_asked: true,
+            starts_are_safe: true,
+            lets_execute: true,
+        };
         assert_eq!(judge(&filter), all);
     }
 
     #[test]
     fn who_looks_at_arguments_is_not_known() {
         let filter = [load(16), jump(0x15, 7, 0, 1), returns(KILL), returns(ALLOW)];
-        assert!(!judge(&filter).handlers_return);
+        assert!(!judge(&filter).handlers_return && !judge(&filter).calls_are_safe);
         assert!(judge(&filter).starts_are_safe);
         let refuses_zero = [load(16), jump(0x15, 0, 0, 1), returns(KILL), returns(ALLOW)];
         assert!(!judge(&refuses_zero).starts_are_safe);
     }
 
     #[test]
-    fn arithmetic_is_that_of_the_machine() {
-        // A = ((number + 5) & 0xff) << 1, by way of X and a word of memory; returned as an answer
-        let filter = [
-            load(NUMBER_AT),
-            jump(0x04, 5, 0, 0),
-            jump(0x54, 0xff, 0, 0),
-            jump(0x02, 3, 0, 0),
-            jump(0x61, 3, 0, 0),
-            jump(0x87, 0, 0, 0),
-            jump(0x64, 1, 0, 0),
-            jump(0x16, 0, 0, 0),
-        ];
-        assert_eq!(run(&filter, 300, None), Some((305 & 0xff) << 1));
-        assert_eq!(run(&[jump(0x01, 0, 0, 0), jump(0x3c, 0, 0, 0)], 1, None), Some(0));
-    }
-
-    #[test]
-    fn bad_programs_end() {
-        assert_eq!(run(&[], 1, Some(0)), None);
-        assert_eq!(run(&[jump(0x05, u32::MAX, 0, 0), returns(ALLOW)], 1, Some(0)), None);
-        assert_eq!(run(&[load(2)], 1, Some(0)), None);
-        assert_eq!(run(&[load(64)], 1, Some(0)), None);
-        assert_eq!(run(&[jump(0x60, 16, 0, 0)], 1, Some(0)), None);
-        assert_eq!(run(&[jump(0xffff, 0, 0, 0)], 1, Some(0)), None);
+    fn any_program_has_a_verdict() {
         let mut dice = 88_172_645_463_325_252u64;
         for _ in 0..20_000 {
             let filter: Vec<Instruction> = (0..8)

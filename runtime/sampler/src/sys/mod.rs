@@ -10,6 +10,7 @@
 mod aarch64;
 pub mod arch;
 pub mod auxv;
+mod bpf;
 mod c_string;
 mod clocks;
 pub mod cpus;
