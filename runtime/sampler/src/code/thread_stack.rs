@@ -77,6 +77,16 @@ impl ThreadStack {
         self.lo.store(0, Ordering::Relaxed);
     }
 
+    /// Makes sure of the memory for `depth` frames, because no more can be had from now on. For any thread.
+    pub fn secure(&self, depth: u32) {
+        if self.buffer.load(Ordering::Relaxed) == 0 {
+            let _ = self.new_buffer(room(depth), true);
+        }
+        if self.scratch.load(Ordering::Relaxed) == 0 {
+            let _ = self.new_scratch(depth);
+        }
+    }
+
     /// The buffer: [`room`] for `depth` frames. The caller holds the ring's busy flag.
     #[inline(always)]
     #[expect(clippy::mut_from_ref, reason = "the busy flag makes the handler the only user of the mapping")]
@@ -84,7 +94,8 @@ impl ThreadStack {
     /// # Errors
     /// The kernel gives no memory; EPERM where it may not be asked.
     pub(super) fn buffer(&self, depth: u32, may_call: bool) -> sys::Result<&mut [u64]> {
-        let mut at = self.buffer.load(Ordering::Relaxed);
+        // Acquire: its room comes with it.
+        let mut at = self.buffer.load(Ordering::Acquire);
         let room = room(depth);
         if at == 0 || self.room.load(Ordering::Relaxed) < room as u64 {
             at = self.new_buffer(room, may_call)?;
@@ -96,14 +107,12 @@ impl ThreadStack {
 
     /// What weaving needs. The caller holds the ring's busy flag.
     pub(super) fn scratch(&self, depth: u32, may_call: bool) -> Option<Scratch<'_>> {
-        let mut at = self.scratch.load(Ordering::Relaxed);
+        let mut at = self.scratch.load(Ordering::Acquire);
         if at == 0 || self.scratch_depth.load(Ordering::Relaxed) < u64::from(depth) {
             if !may_call {
                 return None;
             }
-            at = sys::map_memory(Scratch::bytes(depth)).ok()? as u64;
-            self.scratch.store(at, Ordering::Relaxed);
-            self.scratch_depth.store(u64::from(depth), Ordering::Relaxed);
+            at = self.new_scratch(depth).ok()?;
         }
         // SAFETY: our own mapping, for at least this depth (the depth never shrinks within a session), which
         // stays as long as anybody is in the session; the busy flag keeps others away.
@@ -115,7 +124,7 @@ impl ThreadStack {
         let at = self.scratch.swap(0, Ordering::Relaxed);
         if at != 0 {
             let depth = self.scratch_depth.load(Ordering::Relaxed) as u32;
-            // SAFETY: made by `scratch` for this depth; nobody uses it any more.
+            // SAFETY: made by `new_scratch` for this depth; nobody uses it any more.
             unsafe { sys::unmap(at as *mut u8, Scratch::bytes(depth)) };
         }
         let at = self.buffer.swap(0, Ordering::Relaxed);
@@ -130,11 +139,29 @@ impl ThreadStack {
         if !may_call {
             return Err(sys::Errno::EPERM);
         }
-        let at = sys::map_memory(room * 8)? as u64;
-        self.buffer.store(at, Ordering::Relaxed);
-        self.room.store(room as u64, Ordering::Relaxed);
-        Ok(at)
+        provide(&self.buffer, (&self.room, room as u64), room * 8)
     }
+
+    #[cold]
+    fn new_scratch(&self, depth: u32) -> sys::Result<u64> {
+        provide(&self.scratch, (&self.scratch_depth, u64::from(depth)), Scratch::bytes(depth))
+    }
+}
+
+/// New memory for `place`, whose size in its own measure is `size`. The thread's handler and who secures its memory may
+/// come here at once, with the same size: both get what is there then.
+fn provide(place: &AtomicU64, (measure, size): (&AtomicU64, u64), bytes: usize) -> sys::Result<u64> {
+    let before = place.load(Ordering::Relaxed);
+    let new = sys::map_memory(bytes)?;
+    measure.store(size, Ordering::Relaxed);
+    place.compare_exchange(before, new as u64, Ordering::Release, Ordering::Acquire).map_or_else(
+        |there| {
+            // SAFETY: made here, and nobody knows of it.
+            unsafe { sys::unmap(new, bytes) };
+            Ok(there)
+        },
+        |_| Ok(new as u64),
+    )
 }
 
 /// Words of a thread's buffer: what stands before its own frames, these, a cut mark, and addresses of the
@@ -206,6 +233,14 @@ mod tests {
         assert_eq!(stack.scratch(16, true).expect("memory").placed.len(), 16);
         assert_eq!(stack.scratch(8, false).expect("it is there").placed.len(), 8);
         assert!(stack.scratch(17, false).is_none());
+        stack.unmap();
+        assert!(stack.buffer(8, false).is_err() && stack.scratch(8, false).is_none());
+        stack.secure(64);
+        assert_eq!(stack.buffer(64, false).expect("secured").len(), room(64));
+        assert_eq!(stack.scratch(64, false).expect("secured").placed.len(), 64);
+        let secured = stack.buffer(64, false).map(|buffer| buffer.as_ptr()).expect("secured");
+        stack.secure(64);
+        assert_eq!(stack.buffer(64, false).expect("secured").as_ptr(), secured, "once");
         stack.unmap();
         assert!(stack.buffer(8, false).is_err() && stack.scratch(8, false).is_none());
     }

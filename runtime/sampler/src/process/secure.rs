@@ -7,8 +7,9 @@ use core::sync::atomic::Ordering;
 use crate::code::walked_modules;
 use crate::heap;
 use crate::process::session::Session;
-use crate::process::{bookkeeping, file, housekeeper};
-use pct_format::layout;
+use crate::process::{bookkeeping, file, housekeeper, threads};
+use crate::signal::clock::tick;
+use pct_format::{StackMode, layout};
 
 /// Blocks allocated before growing may become impossible: 4 MiB.
 const SECURED_BLOCKS: u32 = (4 << 20) / layout::BLOCK_BYTES as u32;
@@ -29,14 +30,20 @@ pub fn secure(session: &Session) {
     session.log.grow_ahead(SECURED_BLOCKS);
 }
 
-/// Makes sure of memory that handlers fill as they need it, and copies what they read. Called before the host forbids
-/// system calls; the caller blocks signals.
+/// Makes sure of memory that handlers fill as they need it, copies what they read, and asks what they would ask once.
+/// Called before the host forbids system calls; the caller blocks signals.
 pub fn secure_memory(session: &Session) {
+    tick::length_ns();
     walked_modules::expect_data();
+    threads::find_bases(session);
     if let Some(mut house) = session.house.lock_patiently(true) {
         bookkeeping::refresh_regions(session, &mut house);
     }
     walked_modules::copy_all();
+    if session.settings.stack.load(Ordering::Relaxed) != StackMode::None as u32 {
+        let depth = session.settings.depth.load(Ordering::Relaxed);
+        session.rings.living().for_each(|ring| ring.stack.secure(depth));
+    }
     if let Some(_keep) = session.keep.lock_patiently(true) {
         session.stacks.secure();
     }

@@ -553,6 +553,26 @@ pub fn discover(session: &Session, house: &mut House) {
     }
 }
 
+/// Finds the control blocks of threads that have not found their slots themselves yet. They do that by a system call at
+/// their first sample, and from now on they may make none.
+///
+/// The C library tells the kernel where each thread's list of robust locks is, which lies at the same place in each
+/// control block. (musl does so only for who uses such locks.)
+pub(super) fn find_bases(session: &Session) {
+    let is_unknown = |ring: &&Ring| ring.base.load(Ordering::Relaxed) == 0;
+    let Ok(own @ 1..) = sys::robust_list(sys::gettid()) else { return };
+    let place = own.wrapping_sub(sys::arch::thread_base());
+    for ring in session.rings.living().filter(is_unknown) {
+        let tid = ring.tid.load(Ordering::Relaxed);
+        if let Ok(list @ 1..) = sys::robust_list(tid) {
+            let base = list.wrapping_sub(place);
+            if sys::arch::is_thread_base(base) {
+                session.rings.found_base(ring, base);
+            }
+        }
+    }
+}
+
 /// Threads that are armed in one round where no descriptor is free.
 const FOUND_AT_ONCE: usize = 128;
 

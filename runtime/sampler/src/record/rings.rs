@@ -225,8 +225,7 @@ impl Rings {
     #[inline(never)]
     fn own_by_tid(&self, base: u64) -> Option<&Ring> {
         let ring = self.by_tid(sys::gettid())?;
-        ring.base.store(base, Ordering::Relaxed);
-        self.by_base.get(base_slot(base))?.store(self.number(ring), Ordering::Relaxed);
+        self.found_base(ring, base);
         Some(ring)
     }
 
@@ -238,6 +237,14 @@ impl Rings {
         if self.count() > 1
             && let Some(entry) = self.by_base.get(base_slot(base))
         {
+            entry.store(self.number(ring), Ordering::Relaxed);
+        }
+    }
+
+    /// The thread of `ring` has its control block at `base`: it will find its slot without a system call.
+    pub(crate) fn found_base(&self, ring: &Ring, base: u64) {
+        ring.base.store(base, Ordering::Relaxed);
+        if let Some(entry) = self.by_base.get(base_slot(base)) {
             entry.store(self.number(ring), Ordering::Relaxed);
         }
     }

@@ -80,5 +80,6 @@ pub(crate) mod nr {
         PERSONALITY = 92;
         PERF_EVENT_OPEN = 241;
         PRLIMIT64 = 261;
+        GET_ROBUST_LIST = 100;
     }
 }

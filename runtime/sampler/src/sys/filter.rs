@@ -48,6 +48,7 @@ const MAY_FAIL: &[usize] = &[
     nr::FCHMOD,
     nr::FCHMODAT,
     nr::GETDENTS64,
+    nr::GET_ROBUST_LIST,
     nr::MKDIRAT,
     nr::NEWFSTATAT,
     nr::OPENAT,

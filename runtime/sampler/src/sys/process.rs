@@ -157,6 +157,19 @@ fn version(release: &[u8]) -> (u64, u64) {
     }
 }
 
+/// Where a thread of this process has its list of robust locks: the C library keeps it in the thread's control block. 0
+/// where it told the kernel of none.
+///
+/// # Errors
+/// The thread has ended.
+pub fn robust_list(tid: u32) -> super::Result<u64> {
+    let (mut head, mut length) = (0u64, 0usize);
+    let [head_at, length_at] = [(&raw mut head) as usize, (&raw mut length) as usize];
+    // SAFETY: the kernel writes one word to each.
+    check(unsafe { call(nr::GET_ROBUST_LIST, [tid as usize, head_at, length_at, 0, 0, 0]) })?;
+    Ok(head)
+}
+
 /// Base address of the thread's control block by system call, where there is no instruction for it.
 #[cfg(target_arch = "x86_64")]
 #[must_use]

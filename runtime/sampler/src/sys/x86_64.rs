@@ -84,5 +84,6 @@ pub(crate) mod nr {
         PERSONALITY = 135;
         PERF_EVENT_OPEN = 298;
         PRLIMIT64 = 302;
+        GET_ROBUST_LIST = 274;
     }
 }

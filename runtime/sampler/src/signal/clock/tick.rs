@@ -140,8 +140,8 @@ fn is_booked_as_system(before: (u64, u64), after: (u64, u64)) -> bool {
     product(after.1, before.0) > product(before.1, after.0) || after.1 == after.0 && after.0 > before.0
 }
 
-/// Nanoseconds from one tick of the kernel to the next.
-pub(in crate::signal) fn length_ns() -> NonZeroU64 {
+/// Nanoseconds from one tick of the kernel to the next. The first who asks makes a system call.
+pub(crate) fn length_ns() -> NonZeroU64 {
     static LENGTH_NS: AtomicU64 = AtomicU64::new(0);
     const USUAL_NS: NonZeroU64 = NonZeroU64::new(4_000_000).unwrap();
     NonZeroU64::new(LENGTH_NS.load(Ordering::Relaxed)).unwrap_or_else(|| {

@@ -40,6 +40,12 @@ pub fn thread_base() -> u64 {
     base
 }
 
+/// Whether a control block may be there: there is memory. (No word of it is the same on all C libraries.)
+#[must_use]
+pub fn is_thread_base(base: u64) -> bool {
+    pct_unwind::os::readable(base)
+}
+
 /// The vdso returns from handlers.
 #[must_use]
 pub fn restorer() -> usize {

@@ -49,6 +49,14 @@ pub fn thread_base() -> u64 {
     }
 }
 
+/// Whether a control block may be there: its first word is its own address, on all C libraries, because compilers read
+/// it there.
+#[must_use]
+pub fn is_thread_base(base: u64) -> bool {
+    let mut word = [0; 8];
+    pct_unwind::os::copy(base, &mut word) && u64::from_ne_bytes(word) == base
+}
+
 global_asm!(
     ".pushsection .text.pct_restorer,\"ax\",@progbits",
     ".hidden pct_restorer",
