@@ -48,6 +48,10 @@ numbered! {
         StrictMode = 4 "it entered seccomp's strict mode",
         /// The program dispatches its system calls itself.
         Dispatch = 5 "it turns its system calls into signals (PR_SET_SYSCALL_USER_DISPATCH)",
+        /// The program set its action for a signal of the clocks, which cannot move under its filter on system calls.
+        Taken = 6 "it uses the sampling signal itself, under a filter on system calls",
+        /// Threads began under a filter on system calls that forbids to set up their clocks.
+        NewThreads = 7 "its filter on system calls lets no clock be set up for the threads that began since",
     }
 }
 

@@ -29,7 +29,7 @@ use crate::host::{Real, real};
 use crate::jump::jump_after;
 #[cfg(all(feature = "waits", target_arch = "x86_64"))]
 use crate::jump::jump_code;
-use crate::process::{PID_MAY_BE_ASKED, before_less_rights, own};
+use crate::process::{STILL_ALLOWED, before_less_rights, own};
 
 /// Sampling is off since the program gave up new privileges ([`before_unseen_filter`]).
 static PAUSED: AtomicBool = AtomicBool::new(false);
@@ -59,9 +59,7 @@ fn before_filter(program: usize) {
         }
     }
     let Some(session) = own() else { return };
-    let asks_pid =
-        session.may_call() || PAUSED.load(Ordering::Relaxed) || PID_MAY_BE_ASKED.load(Ordering::Relaxed);
-    PID_MAY_BE_ASKED.store(asks_pid && verdict.pid_may_be_asked, Ordering::Relaxed);
+    STILL_ALLOWED.add(verdict, session.may_call() || PAUSED.load(Ordering::Relaxed));
     if verdict.handlers_return {
         if PAUSED.swap(false, Ordering::Relaxed) {
             life::resume(session);
@@ -106,7 +104,7 @@ fn before_counter_faults() {
 /// calls the clocks cannot be stopped any more.
 fn end_for(why: OffFor, cause: &[u8]) {
     let Some(session) = own() else { return };
-    PID_MAY_BE_ASKED.store(false, Ordering::Relaxed);
+    STILL_ALLOWED.end();
     if PAUSED.swap(false, Ordering::Relaxed) {
         // A pause would end as soon as a filter is seen. Until then nobody may be told but the file.
         return life::note_off_for(session, Some(why));
@@ -124,7 +122,7 @@ fn end_for(why: OffFor, cause: &[u8]) {
 /// through us, sampling goes on. If it comes by an instruction of the program's own, nobody tells us, and our next
 /// call would end the process. So sampling pauses until a filter is seen or another program is executed.
 fn before_unseen_filter() {
-    PID_MAY_BE_ASKED.store(false, Ordering::Relaxed);
+    STILL_ALLOWED.end();
     if !EXPECTED.load(Ordering::Relaxed)
         && let Some(session) = own().filter(|s| s.may_call())
         && life::pause(session, OffFor::UnseenFilter)

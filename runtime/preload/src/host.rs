@@ -48,6 +48,8 @@ functions! {
     SysvSignal "__sysv_signal",
     Sigset "sigset",
     TimerCreate "timer_create",
+    Setitimer "setitimer",
+    Alarm "alarm",
     Sigaltstack "sigaltstack",
     PthreadSigmask "pthread_sigmask",
     Sigprocmask "sigprocmask",

@@ -12,6 +12,7 @@
 //! | `fork`, `_Fork`, `daemon`, `forkpty` | our signals are held back meanwhile; the child begins anew ([`process`]) |
 //! | `execve` and kin, `posix_spawn` | the next program is followed although its environment lacks us ([`exec`]) |
 //! | `sigaction`, `signal` and kin | our signals stay ours, the host believes it has them ([`signals`]) |
+//! | `timer_create`, `setitimer`, `alarm` | a timer that sends one of our signals is the host's ([`signals`]) |
 //! | `sigaltstack` | a stack that is too small for our handler is stood in for ([`altstack`]) |
 //! | `sigwait` and kin, `signalfd`, `sigsuspend`, `ppoll` and kin | our signals neither end such a wait nor are returned by it ([`waiting`]) |
 //! | `pthread_sigmask`, `sigprocmask` | a thread that blocks everything is sampled all the same ([`masks`]) |

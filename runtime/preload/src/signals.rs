@@ -3,20 +3,22 @@
 //!
 //! Our clocks move to another number before the host's own call is made ([`pct_sampler::signal::numbers`]),
 //! so all of it is the kernel's and libc's: flags, masks, what is read back. As long as the host has set
-//! nothing for one of our numbers it reads the default action, and may set that one again. For SIGBUS, and for
-//! SIGTRAP once it was ours, pct's action stays in front of the host's. All other signals pass straight through.
+//! nothing for one of our numbers it reads the default action, and may set that one again. For SIGBUS, for SIGTRAP once
+//! it was ours, and for what the host takes under a filter on system calls, pct's action stays in front of the host's.
+//! All other signals pass straight through.
 
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering;
 
 use pct_sampler::process::session::{self, Session};
 use pct_sampler::process::{life, toggle};
 use pct_sampler::signal::moves;
 use pct_sampler::signal::numbers::HandOver;
-use pct_sampler::signal::{front, masks};
+use pct_sampler::signal::{front, masks, taken};
 use pct_sampler::sys::{self, SigAction};
 
 use crate::host::{Real, real};
 use crate::jump::jump_after;
+use crate::process::{STILL_ALLOWED, own};
 
 /// struct sigaction as glibc and musl have it (x86-64 and aarch64).
 #[repr(C)]
@@ -28,6 +30,9 @@ pub struct UserAction {
 }
 
 const SIG_DFL: usize = 0;
+/// Of `sigset`: the signal is blocked, and its action stays.
+const SIG_HOLD: usize = 2;
+const SIG_ERR: usize = usize::MAX;
 
 /// Switches sampling by `signal`.
 pub(crate) fn listen(signal: i32) {
@@ -36,13 +41,19 @@ pub(crate) fn listen(signal: i32) {
 
 fn is_ours(signal: i32) -> bool {
     life::revive();
-    session::current()
-        .is_some_and(|s| s.signals() & sys::signal_bit(signal) != 0 && s.pid.load(Relaxed) == sys::getpid())
+    own().is_some_and(|session| session.signals() & sys::signal_bit(signal) != 0)
 }
 
 /// Gives one of our signals to the host. The caller keeps the result until the host's call has returned.
 fn give_way(signal: i32) -> Option<HandOver> {
     moves::give_way(session::current()?, signal, 0)
+}
+
+/// Before the host sets the action of one of our signals: it is the host's, or, where the clocks can neither move nor
+/// end, pct's action will stand in front of the host's ([`exchange_kept`]).
+fn give_way_to_action(signal: i32) -> Option<HandOver> {
+    taken::give_way(session::current()?, signal, STILL_ALLOWED.stops.load(Ordering::Relaxed));
+    give_way(signal)
 }
 
 /// The host waits for signals of this set: a few, so that it means them, and ours become its own; or nearly
@@ -72,7 +83,7 @@ pub(crate) fn taken_by_system_call(signal: i32) {
 fn exchange_kept(signal: i32, new: impl FnOnce() -> Option<SigAction>) -> Option<SigAction> {
     let front = front::of_signal(signal).filter(|front| front.stands())?;
     // A child of vfork has its parent's memory, and a table of actions of its own.
-    if session::current().is_some_and(|s| s.pid.load(Relaxed) != sys::getpid()) {
+    if session::current().is_some() && own().is_none() {
         return None;
     }
     let before = front.host();
@@ -98,7 +109,7 @@ pub unsafe extern "C" fn sigaction(signal: i32, new: *const UserAction, old: *mu
     };
     let sets = wanted.is_some_and(|new| new.handler != SIG_DFL);
     let ours = is_ours(signal);
-    let _given = if ours && sets { give_way(signal) } else { None };
+    let _given = if ours && sets { give_way_to_action(signal) } else { None };
     if let Some(before) = exchange_kept(signal, || wanted.map(kernels)) {
         if !old.is_null() {
             let mut mask = [0; 16];
@@ -128,22 +139,26 @@ pub unsafe extern "C" fn sigaction(signal: i32, new: *const UserAction, old: *mu
 
 fn simple(which: Real, signal: i32, new: usize, flags: u64) -> usize {
     let action = SigAction { handler: new, flags, restorer: 0, mask: 0 };
+    let given = if is_ours(signal) && new != SIG_DFL { give_way_to_action(signal) } else { None };
+    if let Some(before) = exchange_kept(signal, || Some(action)) {
+        return before.handler;
+    }
     if is_ours(signal) && new == SIG_DFL {
         return SIG_DFL;
     }
-    let _given = if is_ours(signal) { give_way(signal) } else { None };
-    // (`sigset` may mean the mask: then the action that it reads is the kernel's.)
-    if which != Real::Sigset
-        && let Some(before) = exchange_kept(signal, || Some(action))
-    {
-        return before.handler;
-    }
+    let before = by_libc(which, signal, new);
+    drop(given);
+    before
+}
+
+/// libc's function of this shape.
+fn by_libc(which: Real, signal: i32, new: usize) -> usize {
     let at = match real(which) {
         0 => real(Real::Signal),
         at => at,
     };
     if at == 0 {
-        return usize::MAX;
+        return SIG_ERR;
     }
     // SAFETY: libc's signal, or one of its shape, with the host's arguments.
     unsafe { core::mem::transmute::<usize, unsafe extern "C" fn(i32, usize) -> usize>(at)(signal, new) }
@@ -182,7 +197,23 @@ pub unsafe extern "C" fn __sysv_signal(number: i32, new: usize) -> usize {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigset(number: i32, new: usize) -> usize {
-    simple(Real::Sigset, number, new, 0)
+    let (ours, sets) = (is_ours(number), new != SIG_HOLD);
+    let is_kept = front::of_signal(number).is_some_and(front::Front::stands);
+    if ours && new == SIG_DFL && !is_kept {
+        return SIG_DFL;
+    }
+    let _given = match ours {
+        true if sets && new != SIG_DFL => give_way_to_action(number),
+        true => give_way(number),
+        false => None,
+    };
+    let before = by_libc(Real::Sigset, number, new);
+    // libc sets the action in the kernel, and reads pct's there.
+    let action = SigAction { handler: new, ..SigAction::default() };
+    match exchange_kept(number, || Some(action).filter(|_| sets && before != SIG_ERR)) {
+        Some(kept) if before != SIG_HOLD && before != SIG_ERR => kept.handler,
+        _ => before,
+    }
 }
 
 /// The host makes a timer that would send one of our signals. Not every handler could tell it from our own
@@ -200,4 +231,16 @@ extern "C" fn before_timer(_: usize, _: usize, event: usize, _: usize) -> usize 
     real(Real::TimerCreate)
 }
 
+/// The host sets a timer of its process (`which`: 0 = `setitimer`, whose first argument says which; 1 = `alarm`).
+extern "C" fn before_process_timer(which: usize, first: usize, _: usize, _: usize) -> usize {
+    let by_setitimer = which == 0;
+    let function = real(if by_setitimer { Real::Setitimer } else { Real::Alarm });
+    taken::before_timer_is_set(if by_setitimer { first as i32 } else { ITIMER_REAL }, by_setitimer);
+    function
+}
+
+const ITIMER_REAL: i32 = 0;
+
 jump_after!(timer_create, before_timer, 0);
+jump_after!(setitimer, before_process_timer, 0);
+jump_after!(alarm, before_process_timer, 1);

@@ -185,6 +185,10 @@ extern "C" fn arm(place: &'static Start) -> Next {
             }
         }
         session.stale.store(true, Ordering::Relaxed);
+    } else if let Some(session) = session::current()
+        && session.on.load(Ordering::Relaxed)
+    {
+        life::note_thread_under_filter(session);
     }
     passing::a_birth_ends();
     next

@@ -34,6 +34,7 @@ mod live {
     mod controller;
     mod crash;
     mod few_descriptors;
+    mod filters;
     mod formats;
     mod go_programs;
     mod hand_over;

@@ -145,7 +145,9 @@ impl Facts<'_> {
     /// Whether nobody but one process can have used what is left.
     fn is_of_one_process(&self) -> bool {
         let Some(first) = self.files.first() else { return false };
-        let others = !self.lines.is_empty() || !self.not_profiled.is_empty() || !self.silent.is_empty();
+        let others = self.lines.iter().any(|line| line.pid != first.pid)
+            || !self.not_profiled.is_empty()
+            || !self.silent.is_empty();
         !others && self.files.iter().all(|file| file.pid == first.pid)
     }
 
@@ -166,6 +168,8 @@ fn name_of_off(why: OffFor) -> &'static str {
         OffFor::UnseenFilter | OffFor::Filter | OffFor::StrictMode => "sampling off: system call filter",
         OffFor::NoCounter => "sampling off: time stamp counter",
         OffFor::Dispatch => "sampling off: system call dispatch",
+        OffFor::NewThreads => "threads begun under a system call filter",
+        OffFor::Taken => "sampling off: signal taken by the program",
     }
 }
 

@@ -13,7 +13,7 @@ use crate::heap;
 use crate::process::options::Options;
 use crate::process::report::{self, report};
 use crate::process::session::{
-    self, FILTERED, Refused, SESSION, SPARE, START, Session, WAS_ON, alone, current, place_of, seed,
+    self, Refused, SESSION, SPARE, START, Session, WAS_ON, alone, current, place_of, seed,
 };
 use crate::process::{
     beside, bookkeeping, file, own_path, own_stack, passing, status, tasks, threads, watch,
@@ -306,12 +306,18 @@ pub fn note_off_for(session: &Session, why: Option<OffFor>) {
 
 /// Ends a pause: the filter was seen, and it lets our handlers return.
 pub fn resume(session: &Session) {
-    FILTERED.store(false, Ordering::SeqCst);
-    session.filtered.store(false, Ordering::SeqCst);
+    session.allow_calls();
     note_off_for(session, None);
     match start() {
         Ok(_) | Err(Refused::AlreadyOn) => report::resumed(),
         Err(_) => report(b"sampling could not be resumed under the filter on system calls"),
+    }
+}
+
+/// A thread has begun where no system call may be made: it gets no clock.
+pub fn note_thread_under_filter(session: &Session) {
+    if session.log.header(at::OFF_FOR).is_some_and(|word| word.load(Ordering::Relaxed) == 0) {
+        note_off_for(session, Some(OffFor::NewThreads));
     }
 }
 

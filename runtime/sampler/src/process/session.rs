@@ -23,6 +23,7 @@ use crate::record::rings::Rings;
 use crate::record::stacks::Stacks;
 use crate::record::time::Instant;
 use crate::signal::clock::inherited::Inherited;
+use crate::signal::front;
 use crate::signal::spent::{Spent, SpentByChildren};
 use crate::signal::stores_may_fault::StoresMayFault;
 use crate::sys::lock::{Guard, Lock};
@@ -421,8 +422,16 @@ impl Session {
 
     /// From now on no system call may be made, neither here nor in the children.
     pub fn forbid_calls(&self) {
+        front::masks_by_kernel(true);
         FILTERED.store(true, Ordering::SeqCst);
         self.filtered.store(true, Ordering::SeqCst);
+    }
+
+    /// Takes [`Session::forbid_calls`] back.
+    pub(super) fn allow_calls(&self) {
+        FILTERED.store(false, Ordering::SeqCst);
+        self.filtered.store(false, Ordering::SeqCst);
+        front::masks_by_kernel(false);
     }
 
     /// Whether system calls may be made in handlers.

@@ -11,9 +11,6 @@ use crate::signal::masks;
 use crate::sys::arch::{SI_TIMER, SigInfo};
 use crate::sys::{self, SIGTRAP, SigAction};
 
-/// SIGCHLD, SIGCONT, SIGURG, SIGWINCH.
-const IGNORED_BY_DEFAULT: sys::SignalSet =
-    sys::signal_bit(17) | sys::signal_bit(18) | sys::signal_bit(23) | sys::signal_bit(28);
 /// What a breakpoint has for si_code, beside the kernel's own 0x80.
 const TRAP_HWBKPT: i32 = 4;
 
@@ -33,7 +30,7 @@ pub(crate) fn foreign(signal: i32, info: *const u8, context: *const u8) {
     if session::current().is_some_and(|s| unsafe { masks::give_way(s, signal, info, context) }) {
         return;
     }
-    if IGNORED_BY_DEFAULT & sys::signal_bit(signal) != 0 {
+    if sys::IGNORED_BY_DEFAULT & sys::signal_bit(signal) != 0 {
         return;
     }
     let default = SigAction { handler: sys::SIG_DFL, ..Default::default() };

@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering;
 
 use crate::process::session::Session;
 use crate::record::rings::Ring;
-use crate::signal::front::BUS;
+use crate::signal::front::{self, BUS};
 use crate::sys::arch;
 use crate::sys::{self, Mask, SignalSet};
 
@@ -34,7 +34,12 @@ pub fn means_all(set: SignalSet) -> bool {
 pub fn left_open(session: &Session, set: SignalSet) -> SignalSet {
     // If a thread blocks SIGBUS and our store to the file faults there, the kernel kills the process.
     let faults = if BUS.stands() { sys::signal_bit(sys::SIGBUS) } else { 0 };
-    faults & set | if means_all(set) { session.signals() } else { 0 }
+    faults & set | if means_all(set) { of_clocks(session) } else { 0 }
+}
+
+/// Our signals, without those that the program has taken for itself ([`super::taken`]).
+fn of_clocks(session: &Session) -> SignalSet {
+    session.signals() & !front::standing()
 }
 
 /// Those of our signals of which the thread believes that it blocks them.
@@ -91,7 +96,7 @@ pub(crate) fn reopen(session: &Session) {
 /// (Until its next sample such a thread does not block the host's new signal. It would take a thread that
 /// blocks everything and a program that begins to use this very number later to see that.)
 pub(crate) fn follow(session: &Session, ring: &Ring, regs: arch::Regs) {
-    let ours = session.signals();
+    let ours = of_clocks(session);
     let given = believed(ring) & !ours & !sys::signal_bit(sys::SIGBUS);
     if given == 0 || regs.context == 0 {
         return;

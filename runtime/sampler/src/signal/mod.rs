@@ -17,4 +17,5 @@ pub(crate) mod sample;
 pub mod spent;
 pub(crate) mod stores_may_fault;
 pub(crate) mod system_time;
+pub mod taken;
 pub(crate) mod trap;

@@ -139,7 +139,7 @@ pub fn is_from_our_clocks(session: &Session, signal: i32, info: SigInfo) -> bool
 
 /// Whether a signal on a number of the sampling clock's comes from an event or the process's timer. (The kernel's own
 /// SIGURG is for data out of band.)
-fn is_expiry(signal: i32, info: SigInfo) -> bool {
+pub(super) fn is_expiry(signal: i32, info: SigInfo) -> bool {
     info.code() > 0 && (signal != SIGURG || info.code() <= POLL_HUP)
 }
 

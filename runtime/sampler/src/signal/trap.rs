@@ -19,8 +19,12 @@ use crate::sys::{SIGTRAP, SigAction, signal_bit};
 
 /// pct's action stands in front of the program's default one from now on.
 pub(super) fn guard() {
-    let entry = arch::jump_to_answer::<Decide> as *const () as usize;
-    TRAP.stand(entry, SigAction::default());
+    TRAP.stand(entry(), SigAction::default());
+}
+
+/// Address of what the kernel calls.
+pub(super) fn entry() -> usize {
+    arch::jump_to_answer::<Decide> as *const () as usize
 }
 
 /// What [`arch::jump_to_answer`] asks.

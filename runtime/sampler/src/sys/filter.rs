@@ -34,6 +34,8 @@ pub struct Verdict {
     pub calls_are_safe: bool,
     /// A process may ask for its own number.
     pub pid_may_be_asked: bool,
+    /// Clocks may be stopped.
+    pub clocks_may_be_stopped: bool,
     /// None of the calls of a start ends a process: what forbids them gives an error.
     pub starts_are_safe: bool,
     /// Programs may be executed.
@@ -66,6 +68,9 @@ const EXECVE: usize = 221;
 /// The kernel takes no longer ones.
 const MOST_INSTRUCTIONS: usize = 4096;
 
+/// What [`crate::process::threads::disarm_all`] calls.
+const STOPS_CLOCKS: &[usize] = &[nr::MMAP, nr::MUNMAP, nr::SCHED_YIELD, nr::SETITIMER, nr::TIMER_DELETE];
+
 /// The verdict on a filter.
 #[must_use]
 pub fn judge(filter: &[Instruction]) -> Verdict {
@@ -83,6 +88,7 @@ pub fn judge(filter: &[Instruction]) -> Verdict {
         handlers_return: answers(filter, nr::RT_SIGRETURN, None) == made,
         calls_are_safe: ours().all(safe),
         pid_may_be_asked: answers(filter, nr::GETPID, None) == made,
+        clocks_may_be_stopped: STOPS_CLOCKS.iter().all(|number| answers(filter, *number, None) == made),
         starts_are_safe: ours().all(harmless),
         lets_execute: harmless(&EXECVE),
     }
@@ -188,6 +194,10 @@ mod tests {
         assert!(judge(&only(&without(MAY_FAIL), ERRNO)).calls_are_safe);
         assert!(!judge(&only(&without(&[nr::GETPID]), ERRNO)).pid_may_be_asked);
         assert!(judge(&only(&[nr::GETPID], KILL)).pid_may_be_asked);
+        assert!(judge(&only(STOPS_CLOCKS, KILL)).clocks_may_be_stopped);
+        for number in STOPS_CLOCKS {
+            assert!(!judge(&only(&without(&[*number]), KILL)).clocks_may_be_stopped, "{number}");
+        }
         let seems_made = judge(&only(&without(&[nr::OPENAT]), ERRNO & 0xffff_0000));
         assert!(!seems_made.calls_are_safe && !seems_made.starts_are_safe);
     }
@@ -249,6 +259,7 @@ mod tests {
             handlers_return: true,
             calls_are_safe: true,
             pid_may_be_asked: true,
+            clocks_may_be_stopped: true,
             starts_are_safe: true,
             lets_execute: true,
         };

@@ -26,6 +26,10 @@ pub const SIG_IGN: usize = 1;
 /// SIGILL, SIGBUS, SIGFPE and SIGSEGV: blocked or not, a fault comes, and a blocked one kills.
 pub const FAULTS: SignalSet = signal_bit(4) | signal_bit(SIGBUS) | signal_bit(8) | signal_bit(11);
 
+/// SIGCHLD, SIGCONT, SIGURG and SIGWINCH: their default action is none.
+pub const IGNORED_BY_DEFAULT: SignalSet =
+    signal_bit(17) | signal_bit(18) | signal_bit(SIGURG) | signal_bit(28);
+
 /// What the kernel holds for a signal.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,96 @@
+//! Programs that set filters on system calls (seccomp) while they are sampled: none is harmed, a filter that has
+//! nothing against the sampler changes nothing, and what another one keeps from being sampled is named.
+
+use pct_tests::pct::{Run, folded, run, seconds_in, whole_report};
+use pct_tests::victims::{truth, victim};
+
+const CLOCKS: [&str; 7] = ["auto", "perf", "sigtrap", "thread", "itimer", "itimer-virtual", "itimer-real"];
+
+/// Runs the program without damage to it.
+fn unharmed(options: &[&str], source: &str, words: &[&str]) -> Run {
+    let victim = victim(source);
+    let command: Vec<&str> =
+        [victim.to_str().expect("a path")].into_iter().chain(words.iter().copied()).collect();
+    let r = run(&[options, &["--hz", "997"]].concat(), &command);
+    assert!(r.output.status.success(), "{options:?}: {:?}, {}", r.output.status, r.stderr());
+    r
+}
+
+/// What the victim says that it spent in a function.
+fn spent(r: &Run, function: &str) -> f64 {
+    truth(&r.unharmed()).into_iter().find(|told| told.0 == function).expect("the victim counts it").1
+}
+
+/// The filter kills for each call that the program does not make itself, so none of pct's comes, not even in front of a
+/// handler of the program's. Or it allows what stops clocks. The program takes all signals, and none of pct's reaches
+/// it.
+#[test]
+fn a_program_under_a_filter_that_kills_has_its_signals_for_itself() {
+    for clock in CLOCKS {
+        unharmed(&["--clock", clock], "filtersignals.c", &[]);
+        unharmed(&["--clock", clock], "filtersignals.c", &["opens"]);
+    }
+    for clock in ["auto", "itimer"] {
+        for more in [&["--stack", "none"][..], &["--mode", "profil"], &["--alloc"], &["--wait"]] {
+            unharmed(&[&["--clock", clock], more].concat(), "filtersignals.c", &[]);
+        }
+    }
+}
+
+/// A child of vfork has its parent's memory, but actions of its own.
+#[test]
+fn what_a_vfork_child_sets_under_a_filter_is_not_its_parents() {
+    for clock in ["auto", "perf"] {
+        for kind in ["kills", "fails"] {
+            unharmed(&["--clock", clock], "filterthreads.c", &[kind, "signal"]);
+        }
+    }
+}
+
+#[test]
+fn what_was_spent_after_the_program_took_the_signals_under_a_filter_is_named_so() {
+    for words in [&[][..], &["opens"]] {
+        let r = unharmed(&[], "filtersignals.c", words);
+        let rows = whole_report(&r.dir, &["--by", "function"]);
+        assert!(seconds_in(&rows, "before") > 0.5 * 0.2, "{words:?}: {rows:?}");
+        let off = seconds_in(&rows, "[sampling off: signal taken by the program]");
+        assert!(off > 0.9 * spent(&r, "after"), "{words:?}: {rows:?}");
+        assert!(rows.iter().all(|row| !row.function.contains("not profiled")), "{words:?}: {rows:?}");
+    }
+}
+
+#[test]
+fn a_filter_that_lets_the_samplers_calls_pass_changes_nothing() {
+    for clock in ["auto", "perf", "thread", "itimer"] {
+        let r = unharmed(&["--clock", clock], "filterthreads.c", &["fails"]);
+        let rows = whole_report(&r.dir, &["--by", "function"]);
+        for function in ["early", "late", "mainly"] {
+            assert!(seconds_in(&rows, function) > 0.5 * spent(&r, function), "{clock}: {rows:?}");
+        }
+        assert!(rows.iter().all(|row| !row.function.contains("filter")), "{clock}: {rows:?}");
+        // Not a word of a pause that is over.
+        assert!(!r.stderr().contains("privileges"), "{clock}: {}", r.stderr());
+    }
+}
+
+/// The thread that was there has not been sampled before the filter, so it neither knows its place nor has memory for
+/// stacks.
+#[test]
+fn threads_from_before_a_filter_that_kills_are_sampled_and_those_after_it_are_named() {
+    for clock in ["auto", "perf", "thread"] {
+        let r = unharmed(&["--clock", clock], "filterthreads.c", &["kills"]);
+        let rows = whole_report(&r.dir, &["--by", "function"]);
+        for function in ["early", "mainly"] {
+            assert!(seconds_in(&rows, function) > 0.5 * spent(&r, function), "{clock}: {rows:?}");
+        }
+        let late = seconds_in(&rows, "[threads begun under a system call filter]");
+        assert!(late > 0.9 * spent(&r, "late"), "{clock}: {rows:?}");
+        assert!(rows.iter().all(|row| !row.function.contains("not profiled")), "{clock}: {rows:?}");
+        let stacks = folded(&r.dir);
+        let of_main = stacks.lines().filter(|line| line.contains("mainly")).collect::<Vec<_>>();
+        assert!(
+            !of_main.is_empty() && of_main.iter().all(|line| line.contains(";main;mainly")),
+            "{clock}: {stacks}"
+        );
+    }
+}
