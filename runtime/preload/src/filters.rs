@@ -210,7 +210,7 @@ pub(crate) extern "C" fn before_syscall(
 ) -> usize {
     match number {
         SYS_RT_SIGACTION if second != 0 => crate::signals::taken_by_system_call(first as i32),
-        SYS_SECCOMP => look_at_seccomp(first, third),
+        SYS_SECCOMP => look_at_seccomp(first, second, third),
         SYS_PRCTL => look_at_prctl(first, second, third),
         SYS_LANDLOCK_RESTRICT_SELF => before_landlock(),
         SYS_CLONE => crate::threads::before_clone_with(first),
@@ -236,16 +236,17 @@ pub(crate) unsafe extern "C" fn other_system_call() {
     jump_code!(before_syscall, 0)
 }
 
-fn look_at_seccomp(operation: usize, program: usize) {
+fn look_at_seccomp(operation: usize, flags: usize, program: usize) {
     match operation as u32 {
-        SECCOMP_SET_MODE_STRICT => before_strict_mode(),
+        // With flags the kernel refuses it: libseccomp asks so whether there is such a call.
+        SECCOMP_SET_MODE_STRICT if flags == 0 && program == 0 => before_strict_mode(),
         SECCOMP_SET_MODE_FILTER => before_filter(program.max(1)),
         _ => {}
     }
 }
 
-extern "C" fn before_seccomp(_: usize, operation: usize, _: usize, program: usize) -> usize {
-    look_at_seccomp(operation, program);
+extern "C" fn before_seccomp(_: usize, operation: usize, flags: usize, program: usize) -> usize {
+    look_at_seccomp(operation, flags, program);
     real(Real::Seccomp)
 }
 

@@ -3,6 +3,8 @@
 
 use pct_tests::pct::{Run, folded, run, seconds_in, whole_report};
 use pct_tests::victims::{truth, victim};
+use pct_tests::{root, skip, tool_or_skip};
+use std::process::Command;
 
 const CLOCKS: [&str; 7] = ["auto", "perf", "sigtrap", "thread", "itimer", "itimer-virtual", "itimer-real"];
 
@@ -93,4 +95,24 @@ fn threads_from_before_a_filter_that_kills_are_sampled_and_those_after_it_are_na
             "{clock}: {stacks}"
         );
     }
+}
+
+/// libseccomp asks the kernel first whether there is such a call, by one that is refused (strict mode with flags).
+#[test]
+fn what_libseccomp_filters_is_sampled_in_new_threads_and_children_too() {
+    let test = "what_libseccomp_filters_is_sampled_in_new_threads_and_children_too";
+    let Some(python) = tool_or_skip("python3", test) else { return };
+    let script = root().join("tests/victims/libseccomp.py");
+    let command = [python.to_str().expect("a path"), script.to_str().expect("a path")];
+    let bare = Command::new(command[0]).arg(command[1]).output().expect("it runs");
+    if !bare.status.success() {
+        return skip(test, "libseccomp.so.2 is not here, or sets no filter");
+    }
+    let r = run(&["--hz", "997"], &command);
+    r.unharmed();
+    let rows = whole_report(&r.dir, &["--by", "thread"]);
+    let of_work = rows.iter().filter(|row| row.object != "[not sampled]" && row.cpu_seconds > 0.1);
+    assert_eq!(of_work.count(), 4, "three threads and the child's: {rows:?}\n{}", r.stderr());
+    let rows = whole_report(&r.dir, &["--by", "function"]);
+    assert!(rows.iter().all(|row| !row.function.contains("filter")), "{rows:?}");
 }
