@@ -1,6 +1,6 @@
-"""libseccomp.py: sets a filter that libseccomp makes (it forbids some calls, by their arguments too), and works after
-that: in two threads that begin then, in its first one, and in a child that it forks. Ends with 5 if there is no such
-library."""
+"""libseccomp.py [waits]: sets a filter that libseccomp makes (it forbids some calls, by their arguments too), and works
+after that: in two threads that begin then, in its first one, and in a child that it forks. With a word it says "started"
+and waits for a line before. Ends with 5 if there is no such library."""
 import ctypes
 import os
 import sys
@@ -45,6 +45,9 @@ try:
     libseccomp = ctypes.CDLL("libseccomp.so.2")
 except OSError:
     sys.exit(5)
+if len(sys.argv) > 1:
+    print("started", flush=True)
+    sys.stdin.readline()
 set_filter(libseccomp)
 threads = [threading.Thread(target=work, args=(0.2,)) for _ in range(2)]
 for thread in threads:

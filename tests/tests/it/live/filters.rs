@@ -1,9 +1,11 @@
 //! Programs that set filters on system calls (seccomp) while they are sampled: none is harmed, a filter that has
 //! nothing against the sampler changes nothing, and what another one keeps from being sampled is named.
 
-use pct_tests::pct::{Run, folded, run, seconds_in, whole_report};
-use pct_tests::victims::{truth, victim};
+use pct_kit::harm::ended_with;
+use pct_tests::pct::{Run, binary, folded, run, seconds_in, whole_report};
+use pct_tests::victims::{Guest, truth, victim};
 use pct_tests::{root, skip, tool_or_skip};
+use std::path::Path;
 use std::process::Command;
 
 const CLOCKS: [&str; 7] = ["auto", "perf", "sigtrap", "thread", "itimer", "itimer-virtual", "itimer-real"];
@@ -97,22 +99,58 @@ fn threads_from_before_a_filter_that_kills_are_sampled_and_those_after_it_are_na
     }
 }
 
+/// A Python program whose filter libseccomp makes. `None`: there is none here, which is said.
+fn filtered_by_libseccomp(test: &str) -> Option<[String; 2]> {
+    let python = tool_or_skip("python3", test)?;
+    let script = root().join("tests/victims/libseccomp.py");
+    let command = [python, script].map(|path| path.display().to_string());
+    let bare = Command::new(&command[0]).arg(&command[1]).output().expect("it runs");
+    if !bare.status.success() {
+        skip(test, "libseccomp.so.2 is not here, or sets no filter");
+        return None;
+    }
+    Some(command)
+}
+
+/// How many threads have most of what each of that program's works.
+fn threads_at_work(recording: &Path) -> usize {
+    let rows = whole_report(recording, &["--by", "thread"]);
+    rows.iter().filter(|row| row.object != "[not sampled]" && row.cpu_seconds > 0.1).count()
+}
+
 /// libseccomp asks the kernel first whether there is such a call, by one that is refused (strict mode with flags).
 #[test]
 fn what_libseccomp_filters_is_sampled_in_new_threads_and_children_too() {
     let test = "what_libseccomp_filters_is_sampled_in_new_threads_and_children_too";
-    let Some(python) = tool_or_skip("python3", test) else { return };
-    let script = root().join("tests/victims/libseccomp.py");
-    let command = [python.to_str().expect("a path"), script.to_str().expect("a path")];
-    let bare = Command::new(command[0]).arg(command[1]).output().expect("it runs");
-    if !bare.status.success() {
-        return skip(test, "libseccomp.so.2 is not here, or sets no filter");
-    }
-    let r = run(&["--hz", "997"], &command);
+    let Some([python, script]) = filtered_by_libseccomp(test) else { return };
+    let r = run(&["--hz", "997"], &[&python, &script]);
     r.unharmed();
-    let rows = whole_report(&r.dir, &["--by", "thread"]);
-    let of_work = rows.iter().filter(|row| row.object != "[not sampled]" && row.cpu_seconds > 0.1);
-    assert_eq!(of_work.count(), 4, "three threads and the child's: {rows:?}\n{}", r.stderr());
+    assert_eq!(threads_at_work(&r.dir), 4, "three threads and the child's: {}", r.stderr());
     let rows = whole_report(&r.dir, &["--by", "function"]);
     assert!(rows.iter().all(|row| !row.function.contains("filter")), "{rows:?}");
+}
+
+#[test]
+fn what_libseccomp_filters_after_an_attach_is_sampled_on() {
+    let test = "what_libseccomp_filters_after_an_attach_is_sampled_on";
+    let Some([python, script]) = filtered_by_libseccomp(test) else { return };
+    for method in ["2", "4"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let recording = folder.path().join("recording");
+        let mut target = Guest::started(Command::new(&python).args([&script, "waits"]), "started");
+        let attach = Command::new(binary())
+            .args(["attach", "--method", method, "--hz", "997", "--out"])
+            .arg(&recording)
+            .arg(target.id())
+            .output()
+            .expect("pct runs");
+        assert!(attach.status.success(), "{method}: {}", String::from_utf8_lossy(&attach.stderr));
+        target.tell("go\n");
+        ended_with(target.wait().status, 0, method);
+        assert!(
+            threads_at_work(&recording) >= 3,
+            "{method}: {:?}",
+            whole_report(&recording, &["--by", "thread"])
+        );
+    }
 }
