@@ -29,7 +29,8 @@ use crate::host::{Real, real};
 use crate::jump::jump_after;
 #[cfg(all(feature = "waits", target_arch = "x86_64"))]
 use crate::jump::jump_code;
-use crate::process::{STILL_ALLOWED, before_less_rights, own};
+use crate::process::{before_less_rights, own};
+use crate::still_allowed;
 
 /// Sampling is off since the program gave up new privileges ([`before_unseen_filter`]).
 static PAUSED: AtomicBool = AtomicBool::new(false);
@@ -59,7 +60,7 @@ fn before_filter(program: usize) {
         }
     }
     let Some(session) = own() else { return };
-    STILL_ALLOWED.add(verdict, session.may_call() || PAUSED.load(Ordering::Relaxed));
+    still_allowed::narrow(verdict, session.may_call() || PAUSED.load(Ordering::Relaxed));
     if verdict.handlers_return {
         if PAUSED.swap(false, Ordering::Relaxed) {
             life::resume(session);
@@ -104,7 +105,7 @@ fn before_counter_faults() {
 /// calls the clocks cannot be stopped any more.
 fn end_for(why: OffFor, cause: &[u8]) {
     let Some(session) = own() else { return };
-    STILL_ALLOWED.end();
+    still_allowed::end();
     if PAUSED.swap(false, Ordering::Relaxed) {
         // A pause would end as soon as a filter is seen. Until then nobody may be told but the file.
         return life::note_off_for(session, Some(why));
@@ -122,7 +123,7 @@ fn end_for(why: OffFor, cause: &[u8]) {
 /// through us, sampling goes on. If it comes by an instruction of the program's own, nobody tells us, and our next
 /// call would end the process. So sampling pauses until a filter is seen or another program is executed.
 fn before_unseen_filter() {
-    STILL_ALLOWED.end();
+    still_allowed::end();
     if !EXPECTED.load(Ordering::Relaxed)
         && let Some(session) = own().filter(|s| s.may_call())
         && life::pause(session, OffFor::UnseenFilter)

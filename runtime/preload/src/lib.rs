@@ -49,6 +49,7 @@ mod masks;
 mod process;
 mod signals;
 mod start;
+mod still_allowed;
 mod threads;
 mod unloadable;
 mod waiting;

@@ -5,15 +5,15 @@
 //! wrapped call. Before rights go (setuid, chroot, and [`crate::filters`]) the file is made and blocks are allocated,
 //! since neither may be possible afterwards.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 
 use pct_format::State;
 use pct_sampler::process::session::{self, Session};
-use pct_sampler::sys::filter::Verdict;
 use pct_sampler::{process::leaving, process::life, process::secure};
 
 use crate::host::{Real, real};
 use crate::jump::jump_after;
+use crate::still_allowed;
 
 fn forked(which: Real) -> i32 {
     let fork = real(which);
@@ -113,41 +113,12 @@ extern "C" fn before_exit(which: usize) -> usize {
 jump_after!(_exit, before_exit, 0);
 jump_after!(_Exit, before_exit, 1);
 
-/// What may be done where system calls are forbidden, because all filters that are in force allow it, and none is in
-/// force that was not seen.
-pub(crate) struct StillAllowed {
-    /// The process may ask for its own number.
-    pub(crate) pid: AtomicBool,
-    /// Clocks may be stopped.
-    pub(crate) stops: AtomicBool,
-}
-
-pub(crate) static STILL_ALLOWED: StillAllowed =
-    StillAllowed { pid: AtomicBool::new(false), stops: AtomicBool::new(false) };
-
-impl StillAllowed {
-    /// Nothing is from now on.
-    pub(crate) fn end(&self) {
-        self.pid.store(false, Ordering::Relaxed);
-        self.stops.store(false, Ordering::Relaxed);
-    }
-
-    /// A filter with this verdict comes; `is_first`: there is none before it.
-    pub(crate) fn add(&self, verdict: Verdict, is_first: bool) {
-        for (allowed, by_this) in
-            [(&self.pid, verdict.pid_may_be_asked), (&self.stops, verdict.clocks_may_be_stopped)]
-        {
-            allowed.store(by_this && (is_first || allowed.load(Ordering::Relaxed)), Ordering::Relaxed);
-        }
-    }
-}
-
 /// The session, if this process has it for itself: a child of vfork that gives up its rights before it executes another
 /// program has its parent's memory, but the parent keeps its rights.
 pub(crate) fn own() -> Option<&'static Session> {
     // (Under a filter on system calls that forbids to ask, nothing but a word of the file is written, and no action is
     // set but the one that the caller asks for.)
-    let may_ask = |s: &Session| s.may_call() || STILL_ALLOWED.pid.load(Ordering::Relaxed);
+    let may_ask = |s: &Session| s.may_call() || still_allowed::asks_pid();
     session::current().filter(|s| !may_ask(s) || s.pid.load(Ordering::Relaxed) == pct_sampler::sys::getpid())
 }
 

@@ -7,8 +7,6 @@
 //! it was ours, and for what the host takes under a filter on system calls, pct's action stays in front of the host's.
 //! All other signals pass straight through.
 
-use core::sync::atomic::Ordering;
-
 use pct_sampler::process::session::{self, Session};
 use pct_sampler::process::{life, toggle};
 use pct_sampler::signal::moves;
@@ -18,7 +16,8 @@ use pct_sampler::sys::{self, SigAction};
 
 use crate::host::{Real, real};
 use crate::jump::jump_after;
-use crate::process::{STILL_ALLOWED, own};
+use crate::process::own;
+use crate::still_allowed;
 
 /// struct sigaction as glibc and musl have it (x86-64 and aarch64).
 #[repr(C)]
@@ -52,7 +51,7 @@ fn give_way(signal: i32) -> Option<HandOver> {
 /// Before the host sets the action of one of our signals: it is the host's, or, where the clocks can neither move nor
 /// end, pct's action will stand in front of the host's ([`exchange_kept`]).
 fn give_way_to_action(signal: i32) -> Option<HandOver> {
-    taken::give_way(session::current()?, signal, STILL_ALLOWED.stops.load(Ordering::Relaxed));
+    taken::give_way(session::current()?, signal, still_allowed::stops_clocks());
     give_way(signal)
 }
 
@@ -139,11 +138,12 @@ pub unsafe extern "C" fn sigaction(signal: i32, new: *const UserAction, old: *mu
 
 fn simple(which: Real, signal: i32, new: usize, flags: u64) -> usize {
     let action = SigAction { handler: new, flags, restorer: 0, mask: 0 };
-    let given = if is_ours(signal) && new != SIG_DFL { give_way_to_action(signal) } else { None };
+    let (ours, sets) = (is_ours(signal), new != SIG_DFL);
+    let given = if ours && sets { give_way_to_action(signal) } else { None };
     if let Some(before) = exchange_kept(signal, || Some(action)) {
         return before.handler;
     }
-    if is_ours(signal) && new == SIG_DFL {
+    if ours && !sets {
         return SIG_DFL;
     }
     let before = by_libc(which, signal, new);

@@ -1,4 +1,4 @@
-//! The machine of classic BPF, as far as filters on system calls use it. It is run on all ways that a filter may take.
+//! The machine of classic BPF, as far as filters on system calls use it. It follows all ways that a filter may take.
 //!
 //! Signal safety: arithmetic.
 
@@ -22,7 +22,7 @@ pub(super) const MACHINE: u32 = 0xc000_003e;
 pub(super) const MACHINE: u32 = 0xc000_00b7;
 
 /// Calls `each` with what a filter returns for a call, on each way that it may take; false if not all is known. The
-/// kernel takes no such filter then, or it has more ways than are gone. `arguments`: each word of the arguments and of
+/// kernel refuses such a filter, or it has more ways than are followed. `arguments`: each word of the arguments and of
 /// the place; `None`: not known.
 pub(super) fn each_end(
     filter: &[Instruction],
@@ -52,17 +52,19 @@ const MOST_STEPS: usize = 20_000;
 /// A filter that compares one argument after the other has one way more for each.
 pub(super) const MOST_OTHERS: usize = 16;
 
-/// Ways that are still to be gone.
+/// Ways that are not followed yet.
 struct Others {
     machines: [Machine; MOST_OTHERS],
     count: usize,
 }
 
 impl Others {
+    /// False: there is no room for it.
     fn add(&mut self, machine: Machine) -> bool {
-        let place = self.machines.get_mut(self.count);
-        self.count += usize::from(place.is_some());
-        place.map(|place| *place = machine).is_some()
+        let Some(place) = self.machines.get_mut(self.count) else { return false };
+        *place = machine;
+        self.count += 1;
+        true
     }
 
     fn next(&mut self) -> Option<Machine> {

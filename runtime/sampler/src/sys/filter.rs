@@ -4,8 +4,8 @@
 //! with the numbers of our calls, on all ways that it may take: what it reads beside the number (arguments, the place
 //! of the call) is not known, and where it decides by that it is run on both ways.
 //!
-//! If the filter ends the program for no call of ours, and makes those that must not fail, sampling goes on as before.
-//! Otherwise our handlers make one system call only, the return from the signal. If the filter refuses that call too,
+//! If the filter lets our calls pass, sampling goes on as before; some may also fail with an error. Otherwise our
+//! handlers make one system call only, the return from the signal. If the filter refuses that call too,
 //! each of our signals would end the program, so sampling must end before the filter is set.
 //!
 //! Signal safety: arithmetic and reads of the program's memory; [`of_program`] makes a system call for each page.
@@ -30,7 +30,7 @@ struct Answers {
 pub struct Verdict {
     /// Handlers may return, whatever they are called with.
     pub handlers_return: bool,
-    /// Every call of ours may be made: it ends nobody, and none fails but those of which everybody expects that.
+    /// None of our calls ends the program, and none fails but those that may ([`MAY_FAIL`]).
     pub calls_are_safe: bool,
     /// A process may ask for its own number.
     pub pid_may_be_asked: bool,
@@ -42,8 +42,8 @@ pub struct Verdict {
     pub lets_execute: bool,
 }
 
-/// Calls of ours that fail in many programs for other reasons too: there is a way without them, or what could not be
-/// done is said.
+/// Those of our calls that may fail, because they do so for other reasons too: there is a way without them, or the
+/// report says what could not be done.
 const MAY_FAIL: &[usize] = &[
     nr::CLONE,
     nr::FALLOCATE,
@@ -177,7 +177,7 @@ mod tests {
         assert!(judge(&[returns(ALLOW)]).handlers_return);
     }
 
-    /// All calls of ours but these.
+    /// The numbers of all our calls but these.
     fn without(forbidden: &[usize]) -> Vec<usize> {
         let ours = nr::ALL.iter().chain(pct_unwind::os::CALLS).copied();
         ours.filter(|number| !forbidden.contains(number)).collect()
@@ -222,7 +222,7 @@ mod tests {
         assert!(!safe(&by_arguments(nr::CLONE, KILL, ALLOW)));
         assert!(safe(&by_arguments(nr::CLONE, ERRNO, ALLOW)), "it may fail");
         assert!(!safe(&by_arguments(nr::MMAP, ERRNO, ALLOW)));
-        assert!(safe(&by_arguments(EXECVE, KILL, ALLOW)), "it is no call of ours");
+        assert!(safe(&by_arguments(EXECVE, KILL, ALLOW)), "the sampler does not make it");
         assert!(!judge(&by_arguments(nr::RT_SIGRETURN, ERRNO, ALLOW)).handlers_return);
         assert!(judge(&by_arguments(nr::CLONE, KILL, ALLOW)).handlers_return);
         // As many ways as a filter has arguments, and more than are looked at.

@@ -26,7 +26,7 @@ pub const SIG_IGN: usize = 1;
 /// SIGILL, SIGBUS, SIGFPE and SIGSEGV: blocked or not, a fault comes, and a blocked one kills.
 pub const FAULTS: SignalSet = signal_bit(4) | signal_bit(SIGBUS) | signal_bit(8) | signal_bit(11);
 
-/// SIGCHLD, SIGCONT, SIGURG and SIGWINCH: their default action is none.
+/// SIGCHLD, SIGCONT, SIGURG and SIGWINCH: a process that has set no action for them does not notice them.
 pub const IGNORED_BY_DEFAULT: SignalSet =
     signal_bit(17) | signal_bit(18) | signal_bit(SIGURG) | signal_bit(28);
 
