@@ -90,7 +90,9 @@ fn tick_bound(clock: Clock, hz: u64, errno: i32) -> Chosen {
         0 => 100,
         hz => hz,
     };
-    chosen(clock, if hz == 0 { tick.saturating_sub(1).max(1) } else { hz }, tick, errno)
+    let asked = if hz == 0 { tick.saturating_sub(1).max(1) } else { hz };
+    // The others' ticks are measured, one by one. This timer's expiries stand for its period.
+    chosen(clock, if clock == Clock::ItimerVirtual { asked.min(tick) } else { asked }, tick, errno)
 }
 
 fn chosen(clock: Clock, hz: u64, bound: u64, errno: i32) -> Chosen {
