@@ -68,14 +68,16 @@ fn samples_and_clock(profile: &Profile) -> String {
 }
 
 fn clock(profile: &Profile) -> Option<String> {
-    let first = profile.processes.iter().find(|process| process.hz != 0)?;
+    // What is in no sample has no clock.
+    let mut clocked = profile.processes.iter().filter(|process| process.hz != 0);
+    let first = clocked.next()?;
     let words = clock_in_words(&first.clock);
     let asked = match first.hz_asked {
         0 => String::new(),
         asked if asked == first.hz => String::new(),
         asked => format!("{} asked; ", thousands(asked)),
     };
-    let same = profile.processes.iter().all(|p| p.clock == first.clock && p.hz == first.hz);
+    let same = clocked.all(|p| p.clock == first.clock && p.hz == first.hz);
     let more = if same { "" } else { "; others differ" };
     Some(format!(" at {} Hz ({asked}{words}{more})", thousands(first.hz)))
 }
@@ -357,6 +359,23 @@ mod tests {
         let mut little = profile(1000, 1_010_000_000);
         little.account.stolen_ns = 10_000_000;
         assert_eq!(closing(&little, &little.cells).len(), 1);
+    }
+
+    #[test]
+    fn what_is_in_no_sample_has_no_clock_that_differs() {
+        let mut profile = profile(10, 10_000_000);
+        let process = |hz| crate::model::Process { clock: "sigtrap".into(), hz, ..Default::default() };
+        for id in profile.processes.ids() {
+            profile.processes[id] = process(997);
+        }
+        profile.processes.push(crate::model::Process::default());
+        assert!(
+            headline(&profile).ends_with("at 997 Hz (perf task clock, synchronous)"),
+            "{}",
+            headline(&profile)
+        );
+        profile.processes.push(process(250));
+        assert!(headline(&profile).ends_with("; others differ)"), "{}", headline(&profile));
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub struct Columns {
 struct Context<'a> {
     profile: &'a Profile,
     whole: Weight,
+    /// What of that is in rows with samples.
+    sampled: Weight,
     /// Weights are latency, and rows have their CPU time beside it.
     latency: bool,
     wanted: Columns,
@@ -84,7 +86,7 @@ const FIELDS: &[Field] = &[
         cell: |c, row| match row.own.samples {
             // It was not sampled, but is what the kernel counted beyond the samples.
             0 => String::new(),
-            _ => format!("{:.1}", share_error(row.own, c.whole)),
+            _ => format!("{:.1}", share_error(row.own, c.sampled, c.whole.cpu_ns())),
         },
     },
     Field {
@@ -169,6 +171,7 @@ pub fn table(profile: &Profile, flat: &Flat, wanted: Columns, layout: &Layout) -
     let context = Context {
         profile,
         whole: flat.total,
+        sampled: flat.rows.iter().map(|row| row.own).filter(|own| own.samples > 0).sum(),
         latency: flat.rows.iter().any(|row| row.cpu.is_some()),
         wanted,
         parts: flat.rows.iter().find_map(|row| row.part),

@@ -9,17 +9,20 @@ pub use pct_num::{bytes, count, seconds, share, signed_seconds, thousands};
 /// Samples do not all stand for the same time (those of system time for a tick's, those from outside for what
 /// has gathered), so a row's sum of squares is taken from its own mean weight. With equal weights it is the
 /// binomial sqrt(p (1 - p) / n).
+///
+/// `sampled` is all that has samples. The whole of `whole_ns` may have more in it, which the kernel counted: that is as
+/// sure as its clock, and in no sample's place.
 #[must_use]
-pub fn share_error(part: Weight, whole: Weight) -> f64 {
-    let all = float(whole.cpu_ns());
-    if all == 0.0 || whole.samples == 0 {
+pub fn share_error(part: Weight, sampled: Weight, whole_ns: u64) -> f64 {
+    let all = float(sampled.cpu_ns());
+    if all == 0.0 || sampled.samples == 0 || whole_ns == 0 {
         return 0.0;
     }
     let squares = |ns: f64, samples: u64| if samples == 0 { 0.0 } else { ns * ns / float(samples) };
     let own = float(part.cpu_ns()).min(all);
     let p = own / all;
-    let others = squares(all - own, whole.samples.saturating_sub(part.samples));
-    ((1.0 - p).powi(2) * squares(own, part.samples) + p.powi(2) * others).sqrt() / all * 100.0
+    let others = squares(all - own, sampled.samples.saturating_sub(part.samples));
+    ((1.0 - p).powi(2) * squares(own, part.samples) + p.powi(2) * others).sqrt() / float(whole_ns) * 100.0
 }
 
 /// A message without the numbers that Rust puts behind the system's words: ` (os error 2)`.
@@ -57,11 +60,21 @@ mod tests {
     #[test]
     fn the_error_of_a_share_is_that_of_its_samples() {
         let weight = |samples, user_ns| Weight { samples, user_ns, system_ns: 0 };
+        let share_error = |part, sampled: Weight| share_error(part, sampled, sampled.cpu_ns());
         assert!((share_error(weight(50, 50), weight(100, 100)) - 5.0).abs() < 1e-9);
         // ten samples of a tenth each say more than one of the whole
         assert!(
             share_error(weight(1, 50), weight(51, 100)) > 2.0 * share_error(weight(10, 50), weight(60, 100))
         );
         assert!(share_error(weight(9, 90), weight(9, 90)) == 0.0);
+    }
+
+    #[test]
+    fn time_without_samples_is_no_single_samples() {
+        let weight = |samples, user_ns| Weight { samples, user_ns, system_ns: 0 };
+        // Of 200 ns the kernel counted 100 beyond the samples.
+        assert!((share_error(weight(50, 50), weight(100, 100), 200) - 2.5).abs() < 1e-9);
+        assert!(share_error(weight(99, 99), weight(100, 100), 200) < 0.6);
+        assert!(share_error(weight(1, 1), weight(1, 1), 0) == 0.0);
     }
 }
