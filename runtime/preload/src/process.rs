@@ -15,6 +15,12 @@ use crate::host::{Real, real};
 use crate::jump::jump_after;
 use crate::still_allowed;
 
+fn before_fork() {
+    if let Some(session) = session::current() {
+        leaving::before_fork(session);
+    }
+}
+
 fn forked(which: Real) -> i32 {
     let fork = real(which);
     if fork == 0 {
@@ -22,6 +28,7 @@ fn forked(which: Real) -> i32 {
     }
     // SAFETY: libc's fork or _Fork.
     let fork: unsafe extern "C" fn() -> i32 = unsafe { core::mem::transmute(fork) };
+    before_fork();
     let quiet = session::quiet();
     // SAFETY: the host's own wish.
     let pid = unsafe { fork() };
@@ -66,6 +73,7 @@ pub unsafe extern "C" fn daemon(stay: i32, keep_files: i32) -> i32 {
     if daemon == 0 {
         return -1;
     }
+    before_fork();
     // SAFETY: libc's daemon with the host's arguments.
     let result = unsafe {
         core::mem::transmute::<usize, unsafe extern "C" fn(i32, i32) -> i32>(daemon)(stay, keep_files)
@@ -91,6 +99,7 @@ pub unsafe extern "C" fn forkpty(
         return -1;
     }
     type Forkpty = unsafe extern "C" fn(*mut i32, *mut u8, *const u8, *const u8) -> i32;
+    before_fork();
     // SAFETY: libc's forkpty with the host's arguments.
     let pid = unsafe { core::mem::transmute::<usize, Forkpty>(forkpty)(terminal, name, settings, size) };
     if pid == 0 {

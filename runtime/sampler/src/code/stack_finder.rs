@@ -1,13 +1,63 @@
 //! Where the stacks of threads are, found among the mappings.
 //!
+//! Under another root directory there may be no list of mappings. What was known of the first thread's stack is known
+//! after a pause, and in the child of a fork, as well: it is kept outside of the session.
+//!
 //! Signal safety: loads and stores of memory.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::code::maps::Mapping;
 use crate::process::session::Session;
 use crate::record::rings::Ring;
 use pct_format::StackMode;
+
+/// A stack as it was known once.
+struct KnownStack {
+    lo: AtomicU64,
+    hi: AtomicU64,
+    sure: AtomicU64,
+}
+
+/// The stack of this process's first thread.
+static FIRST: KnownStack = KnownStack::new();
+/// The stack of the thread that is about to fork.
+static FORKING: KnownStack = KnownStack::new();
+
+impl KnownStack {
+    const fn new() -> KnownStack {
+        KnownStack { lo: AtomicU64::new(0), hi: AtomicU64::new(0), sure: AtomicU64::new(0) }
+    }
+
+    /// (A store of what is there already would have the page copied, after each fork.)
+    fn set(&self, known: [u64; 3]) {
+        for (word, new) in [&self.lo, &self.hi, &self.sure].into_iter().zip(known) {
+            if word.load(Ordering::Relaxed) != new {
+                word.store(new, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn get(&self) -> [u64; 3] {
+        [&self.lo, &self.hi, &self.sure].map(|word| word.load(Ordering::Relaxed))
+    }
+}
+
+/// The calling thread is about to fork: in the child it is the first thread, on the same stack.
+pub(crate) fn before_fork(session: &Session) {
+    if let Some(ring) = session.rings.own(false) {
+        FORKING.set(ring.stack.known());
+    }
+}
+
+/// In the child of a fork, before anything is sampled there.
+pub(crate) fn in_child() {
+    let here = 0u8;
+    let here = core::ptr::from_ref(&here).expose_provenance() as u64;
+    // Another thread may have been about to fork too.
+    let [lo, hi, _] = FORKING.get();
+    FIRST.set(if lo < here && here < hi { FORKING.get() } else { [0; 3] });
+}
 
 /// Finds the stacks of threads that are new, among the mappings as they pass by. By the housekeeper.
 ///
@@ -46,18 +96,28 @@ impl<'s> StackFinder<'s> {
                 (false, false) if m.inode == 0 && m.start < base && base < m.end => (m.start, base),
                 _ => continue,
             };
-            ring.stack.lo.store(lo, Ordering::Relaxed);
-            if main {
-                // The kernel joins this mapping with no other and never shrinks it.
-                ring.stack.sure.store(m.end - m.start, Ordering::Relaxed);
+            // The kernel joins the first thread's mapping with no other and never shrinks it.
+            let sure = main.then_some(m.end - m.start);
+            ring.stack.found(lo, hi, sure);
+            if first {
+                FIRST.set(ring.stack.known());
             }
-            // Release: whoever sees the end sees the start (an end without its start is a wrong extent).
-            ring.stack.hi.store(hi, Ordering::Release);
+        }
+    }
+
+    /// After the last mapping, or if there was no list of them.
+    pub(crate) fn end(self) {
+        let pid = self.session.pid.load(Ordering::Relaxed);
+        let [lo, hi, sure] = FIRST.get();
+        let first = self.session.rings.by_tid(pid).filter(|ring| self.wanted && unknown(ring));
+        if let Some(ring) = first.filter(|_| hi != 0) {
+            ring.stack.found(lo, hi, Some(sure));
         }
     }
 }
 
 /// Whether a thread's stack is not known yet.
 fn unknown(ring: &Ring) -> bool {
-    ring.stack.hi.load(Ordering::Relaxed) == 0
+    let [_, hi, _] = ring.stack.known();
+    hi == 0
 }

@@ -20,10 +20,10 @@ const CHAIN: usize = 128;
 #[repr(C)]
 pub struct ThreadStack {
     /// Lowest address of the thread's stack, and the one behind its highest; 0 = not known.
-    pub(super) lo: AtomicU64,
-    pub(super) hi: AtomicU64,
+    lo: AtomicU64,
+    hi: AtomicU64,
     /// Bytes below the highest address that nothing but this thread's stack is in, 0 = not known.
-    pub(super) sure: AtomicU64,
+    sure: AtomicU64,
     /// Buffer of frame words, 0 = none yet.
     buffer: AtomicU64,
     room: AtomicU64,
@@ -68,6 +68,22 @@ impl ThreadStack {
         let close =
             arch::thread_base().checked_sub(stack_pointer).is_some_and(|between| between <= bytes / 4);
         self.sure.store(if close { bytes / 2 } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// The stack is from `lo` up to `hi`; of its highest bytes `sure` are in nothing else, if that is known.
+    pub(super) fn found(&self, lo: u64, hi: u64, sure: Option<u64>) {
+        self.lo.store(lo, Ordering::Relaxed);
+        if let Some(sure) = sure {
+            self.sure.store(sure, Ordering::Relaxed);
+        }
+        // Release: whoever sees the end sees the start (an end without its start is a wrong extent).
+        self.hi.store(hi, Ordering::Release);
+    }
+
+    /// What is known: the lowest address, the one behind the highest, how many bytes below that are in nothing else;
+    /// 0 = not known.
+    pub(super) fn known(&self) -> [u64; 3] {
+        [&self.lo, &self.hi, &self.sure].map(|word| word.load(Ordering::Relaxed))
     }
 
     /// Another thread has the ring now. The buffer stays.

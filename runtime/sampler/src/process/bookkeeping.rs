@@ -36,6 +36,7 @@ pub fn refresh_regions(session: &Session, house: &mut House) {
     let answers = session::seed().answers();
     let (file, counts) = ((&session.log, &session.keep), session.counts());
     session.regions.refresh(list, file, counts, answers, refused, |m| stacks.see(m));
+    stacks.end();
     walked_modules::refresh(session, &mut house.list);
 }
 

@@ -1,9 +1,10 @@
-//! The process is about to become another program.
+//! The process makes a child, or is about to become another program.
 //!
 //! Signal safety: system calls and try-locks; called between fork and exec too.
 
 use core::sync::atomic::Ordering;
 
+use crate::code::stack_finder;
 use crate::process::session::Session;
 use crate::signal::clock::{itimer, perf};
 use crate::sys::{self, Mask};
@@ -14,6 +15,11 @@ use pct_format::head::kind;
 use pct_format::layout::header as at;
 use pct_format::record::Encoder;
 use pct_format::{Clock, State};
+
+/// The calling thread is about to fork.
+pub fn before_fork(session: &Session) {
+    stack_finder::before_fork(session);
+}
 
 /// The process made a child.
 pub fn forked(session: &Session, child: u32) {

@@ -8,7 +8,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::code::{system_calls, walked_modules};
+use crate::code::{stack_finder, system_calls, walked_modules};
 use crate::heap;
 use crate::process::options::Options;
 use crate::process::report::{self, report};
@@ -419,6 +419,7 @@ pub fn start_in_child() {
     }
     START.free_in_child();
     own_stack::stack_in_child();
+    stack_finder::in_child();
     lent::in_child();
     passing::in_child();
     // SAFETY: the only thread of a fresh process; no session is alive, so no handler reads the seed.
