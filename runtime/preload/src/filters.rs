@@ -22,7 +22,8 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use pct_format::OffFor;
-use pct_sampler::process::{leaving, life, report, secure, session, threads, watch};
+use pct_sampler::process::session::{self, Session};
+use pct_sampler::process::{leaving, life, report, secure, threads, watch};
 use pct_sampler::sys::filter;
 
 use crate::host::{Real, real};
@@ -44,11 +45,17 @@ pub(crate) fn starts_would_kill() -> bool {
     NO_STARTS.load(Ordering::Relaxed)
 }
 
+/// Whether a child of vfork calls: it has its parent's memory, but what it sets is its own.
+fn is_vfork_child() -> bool {
+    // In a pause nobody knows whether the question is allowed. It is asked where the pause would end, and more with it.
+    let asked = |session: &Session| session.pid.load(Ordering::Relaxed) != pct_sampler::sys::getpid();
+    session::current().is_some_and(|s| own().is_none() || PAUSED.load(Ordering::Relaxed) && asked(s))
+}
+
 /// Before a filter on system calls. `program` is its `struct sock_fprog`.
 fn before_filter(program: usize) {
-    // Under an earlier filter that kills we may not even look. What a child of vfork does is not its parent's, whose
-    // memory it has.
-    if starts_would_kill() || session::current().is_some() && own().is_none() {
+    // Under an earlier filter that kills we may not even look.
+    if starts_would_kill() || is_vfork_child() {
         return;
     }
     // The kernel will refuse one that cannot be read: programs ask so whether filters are known to it.
@@ -58,6 +65,11 @@ fn before_filter(program: usize) {
         if session::seed().options.follow.exec && verdict.lets_execute {
             report::report(b"its filter on system calls would kill a sampled program: what it executes from then on is not sampled");
         }
+    }
+    if session::current().is_none() && PAUSED.load(Ordering::Relaxed) && verdict.handlers_return {
+        // The child of a fork, which began after the pause.
+        PAUSED.store(false, Ordering::Relaxed);
+        life::end_pause_in_child();
     }
     let Some(session) = own() else { return };
     still_allowed::narrow(verdict, session.may_call() || PAUSED.load(Ordering::Relaxed));
@@ -139,7 +151,7 @@ fn before_unseen_filter() {
 /// sampler still has to open is opened now. Sampling goes on: a program that also sets a filter by an
 /// instruction of its own is not known.
 fn before_landlock() {
-    let Some(session) = own() else { return };
+    let Some(session) = own().filter(|_| !is_vfork_child()) else { return };
     if PAUSED.swap(false, Ordering::Relaxed) {
         life::resume(session);
     }

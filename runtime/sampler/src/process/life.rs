@@ -314,6 +314,13 @@ pub fn resume(session: &Session) {
     }
 }
 
+/// In the child of a process that forked after [`pause`], and was sampled before: ends the pause there. Nothing has
+/// begun in the child yet.
+pub fn end_pause_in_child() {
+    session::allow_in_child();
+    start_in_child();
+}
+
 /// A thread has begun where no system call may be made: it gets no clock.
 pub fn note_thread_under_filter(session: &Session) {
     if session.log.header(at::OFF_FOR).is_some_and(|word| word.load(Ordering::Relaxed) == 0) {

@@ -442,6 +442,13 @@ impl Session {
     }
 }
 
+/// In the child of a process that had forbidden calls for a while, and was sampled before: takes that back.
+pub(super) fn allow_in_child() {
+    FILTERED.store(false, Ordering::SeqCst);
+    front::masks_by_kernel(false);
+    WAS_ON.store(true, Ordering::Relaxed);
+}
+
 /// Whether the program has set a filter on system calls. The filter may end the program when the sampler makes one.
 /// This is for code that may run without a session; others ask [`Session::may_call`].
 pub(crate) fn is_filtered() -> bool {

@@ -2,7 +2,7 @@
 //! nothing against the sampler changes nothing, and what another one keeps from being sampled is named.
 
 use pct_kit::harm::ended_with;
-use pct_tests::pct::{Run, binary, folded, run, seconds_in, whole_report};
+use pct_tests::pct::{Row, Run, binary, folded, run, seconds_in, whole_report};
 use pct_tests::victims::{Guest, truth, victim};
 use pct_tests::{root, skip, tool_or_skip};
 use std::path::Path;
@@ -99,6 +99,59 @@ fn threads_from_before_a_filter_that_kills_are_sampled_and_those_after_it_are_na
     }
 }
 
+/// A program that gives up new privileges first pauses until its filter is seen: in itself, or in a child that it has
+/// forked meanwhile. What a child of vfork sets, which has its parent's memory, ends no pause of its parent's.
+#[test]
+fn a_pause_ends_where_a_filter_is_seen() {
+    for clock in CLOCKS {
+        for (how, functions) in [("forks", &["in_the_child", "under_it"][..]), ("vforks", &["under_it"])] {
+            let r = unharmed(&["--clock", clock], "pausing.c", &[how]);
+            let rows = whole_report(&r.dir, &["--by", "function"]);
+            for function in functions {
+                let sampled = seconds_in(&rows, function);
+                assert!(sampled > 0.5 * spent(&r, function), "{clock} {how}: {rows:?}");
+            }
+            let silent = rows.iter().filter(|row| row.function.contains("not profiled"));
+            let silent = silent.map(|row| row.cpu_seconds).sum::<f64>();
+            assert!(silent < 0.1, "{clock} {how}: {rows:?}");
+            assert!(!r.stderr().contains("privileges"), "{clock} {how}: {}", r.stderr());
+        }
+    }
+}
+
+/// Nothing can begin in a child that is forked under a filter that kills.
+#[test]
+fn children_that_are_forked_under_a_filter_that_kills_are_named() {
+    let r = unharmed(&[], "pausing.c", &["late"]);
+    let rows = whole_report(&r.dir, &["--by", "function"]);
+    let named = seconds_in(&rows, "[children begun under a system call filter]");
+    assert!(named > 0.9 * spent(&r, "in_the_child"), "{rows:?}");
+    assert!(rows.iter().all(|row| !row.function.contains("not profiled")), "{rows:?}");
+}
+
+/// There the kernel gives no list of mappings, which says where stacks are. Under the filter nobody can ask for each
+/// page.
+#[test]
+fn stacks_are_whole_under_a_filter_and_another_root_directory() {
+    let test = "stacks_are_whole_under_a_filter_and_another_root_directory";
+    for clock in ["auto", "perf", "itimer"] {
+        let victim = victim("pausing.c");
+        let r = run(&["--clock", clock, "--hz", "997"], &[victim.to_str().expect("a path"), "rooted"]);
+        if r.output.status.code() == Some(77) {
+            return skip(test, "only root may change its root");
+        }
+        let stacks = folded(&r.dir);
+        let below_main = |function: &str| {
+            let of_it = stacks.lines().filter(|line| line.contains(function)).collect::<Vec<_>>();
+            !of_it.is_empty() && of_it.iter().all(|line| line.contains(&format!(";main;{function}")))
+        };
+        assert!(
+            r.output.status.success() && below_main("before") && below_main("under_it"),
+            "{clock}: {stacks}"
+        );
+    }
+}
+
 /// A Python program whose filter libseccomp makes. `None`: there is none here, which is said.
 fn filtered_by_libseccomp(test: &str) -> Option<[String; 2]> {
     let python = tool_or_skip("python3", test)?;
@@ -127,7 +180,8 @@ fn what_libseccomp_filters_is_sampled_in_new_threads_and_children_too() {
     r.unharmed();
     assert_eq!(threads_at_work(&r.dir), 4, "three threads and the child's: {}", r.stderr());
     let rows = whole_report(&r.dir, &["--by", "function"]);
-    assert!(rows.iter().all(|row| !row.function.contains("filter")), "{rows:?}");
+    let filtered = |row: &Row| row.object == "[not sampled]" && row.function.contains("filter");
+    assert!(!rows.iter().any(filtered), "{rows:?}");
 }
 
 #[test]
