@@ -52,6 +52,10 @@ numbered! {
         Taken = 6 "it uses the sampling signal itself, under a filter on system calls",
         /// Threads began under a filter on system calls that forbids to set up their clocks.
         NewThreads = 7 "its filter on system calls lets no clock be set up for the threads that began since",
+        /// The process forked under a filter on system calls that forbids to begin in the child.
+        NewChildren = 8 "its filter on system calls lets nothing be recorded in the children that it forked since",
+        /// Both.
+        NewThreadsAndChildren = 9 "its filter on system calls lets nothing be recorded in the threads and children that began since",
     }
 }
 

@@ -169,6 +169,8 @@ fn name_of_off(why: OffFor) -> &'static str {
         OffFor::NoCounter => "sampling off: time stamp counter",
         OffFor::Dispatch => "sampling off: system call dispatch",
         OffFor::NewThreads => "threads begun under a system call filter",
+        OffFor::NewChildren => "children begun under a system call filter",
+        OffFor::NewThreadsAndChildren => "threads and children begun under a system call filter",
         OffFor::Taken => "sampling off: signal taken by the program",
     }
 }

@@ -23,8 +23,11 @@ pub fn before_fork(session: &Session) {
 
 /// The process made a child.
 pub fn forked(session: &Session, child: u32) {
-    if !session.may_call() || !session.log.is_open() {
+    if !session.log.is_open() {
         return;
+    }
+    if !session.may_call() {
+        return life::note_child_under_filter(session);
     }
     if let Some(mut house) = session.house.try_lock() {
         let house = &mut *house;

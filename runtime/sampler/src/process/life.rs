@@ -323,8 +323,23 @@ pub fn end_pause_in_child() {
 
 /// A thread has begun where no system call may be made: it gets no clock.
 pub fn note_thread_under_filter(session: &Session) {
-    if session.log.header(at::OFF_FOR).is_some_and(|word| word.load(Ordering::Relaxed) == 0) {
-        note_off_for(session, Some(OffFor::NewThreads));
+    note_begun_under_filter(session, OffFor::NewThreads);
+}
+
+/// A child was forked where no system call may be made: nothing begins in it.
+pub(super) fn note_child_under_filter(session: &Session) {
+    note_begun_under_filter(session, OffFor::NewChildren);
+}
+
+fn note_begun_under_filter(session: &Session, begun: OffFor) {
+    let said = session.log.header(at::OFF_FOR).map_or(0, |word| word.load(Ordering::Relaxed));
+    match OffFor::from_number(said) {
+        None if said == 0 => note_off_for(session, Some(begun)),
+        Some(before @ (OffFor::NewThreads | OffFor::NewChildren)) if before != begun => {
+            note_off_for(session, Some(OffFor::NewThreadsAndChildren));
+        }
+        // Why nothing is recorded was said before.
+        _ => {}
     }
 }
 
