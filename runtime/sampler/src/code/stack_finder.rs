@@ -118,6 +118,5 @@ impl<'s> StackFinder<'s> {
 
 /// Whether a thread's stack is not known yet.
 fn unknown(ring: &Ring) -> bool {
-    let [_, hi, _] = ring.stack.known();
-    hi == 0
+    !ring.stack.is_found()
 }

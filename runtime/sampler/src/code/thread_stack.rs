@@ -15,11 +15,15 @@ pub(crate) const FRONT: usize = CHAIN + 4;
 /// Addresses that the kernel tells of its calls: 127 unless somebody changed that.
 const CHAIN: usize = 128;
 
+/// Added to the lowest address (a stack's is even) where it is only what was known when the thread was made: the stack
+/// reaches lower.
+const AT_BIRTH: u64 = 1;
+
 /// What a thread's ring keeps for stacks. All zeros: nothing known yet.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ThreadStack {
-    /// Lowest address of the thread's stack, and the one behind its highest; 0 = not known.
+    /// Lowest address of the thread's stack ([`AT_BIRTH`]), and the one behind its highest; 0 = not known.
     lo: AtomicU64,
     hi: AtomicU64,
     /// Bytes below the highest address that nothing but this thread's stack is in, 0 = not known.
@@ -65,9 +69,13 @@ impl ThreadStack {
     pub fn created_with(&self, bytes: u64) {
         let here = 0u8;
         let stack_pointer = core::ptr::from_ref(&here).expose_provenance() as u64;
-        let close =
-            arch::thread_base().checked_sub(stack_pointer).is_some_and(|between| between <= bytes / 4);
+        let base = arch::thread_base();
+        let close = base.checked_sub(stack_pointer).is_some_and(|between| between <= bytes / 4);
         self.sure.store(if close { bytes / 2 } else { 0 }, Ordering::Relaxed);
+        if close && !self.is_found() {
+            // A thread may live for less time than it takes to look at the mappings.
+            self.found(base.saturating_sub(bytes / 2) & !1 | AT_BIRTH, base, None);
+        }
     }
 
     /// The stack is from `lo` up to `hi`; of its highest bytes `sure` are in nothing else, if that is known.
@@ -84,6 +92,11 @@ impl ThreadStack {
     /// 0 = not known.
     pub(super) fn known(&self) -> [u64; 3] {
         [&self.lo, &self.hi, &self.sure].map(|word| word.load(Ordering::Relaxed))
+    }
+
+    /// Whether the mappings were looked at: where the stack ends is known.
+    pub(super) fn is_found(&self) -> bool {
+        self.hi.load(Ordering::Relaxed) != 0 && self.lo.load(Ordering::Relaxed) & AT_BIRTH == 0
     }
 
     /// Another thread has the ring now. The buffer stays.
@@ -225,7 +238,14 @@ mod tests {
         let sure = |bytes: u64| {
             let stack = unknown();
             stack.created_with(bytes);
-            stack.sure.load(Ordering::Relaxed)
+            // Until the mappings are looked at, that half is the stack.
+            let [lo, hi, sure] = stack.known();
+            assert!(hi == if sure == 0 { 0 } else { arch::thread_base() } && !stack.is_found());
+            assert!(hi.abs_diff(lo).abs_diff(sure) <= AT_BIRTH, "{lo:x} {hi:x} {sure:x}");
+            assert_eq!(stack.extent().sure, if sure == 0 { Extent::NOTHING } else { hi - sure }.max(lo));
+            stack.found(lo & !AT_BIRTH, hi, None);
+            assert_eq!(stack.is_found(), sure != 0);
+            sure
         };
         // A thread of the C library: its control block is at the upper end of its stack.
         let thread = std::thread::Builder::new().stack_size(1 << 20);
