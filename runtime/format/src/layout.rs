@@ -175,6 +175,8 @@ pub mod header {
     pub const CHILDREN_SYSTEM_NS: usize = 117;
     /// Why sampling ended in a process that runs on ([`crate::OffFor`]); 0 = it did not.
     pub const OFF_FOR: usize = 118;
+    /// What became of the process's Java virtual machine ([`crate::record::InterpreterState`]); 0 = none is known.
+    pub const JAVA: usize = 119;
     /// Inode of the process's PID namespace; 0 = unknown. In another namespace its id means nothing.
     pub const PID_NAMESPACE: usize = 120;
     /// First word for the sampler's own system calls that failed, one word for each [`super::Wanted`].

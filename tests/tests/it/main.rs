@@ -39,6 +39,7 @@ mod live {
     mod go_programs;
     mod hand_over;
     mod interrupts;
+    mod java;
     mod jit;
     #[cfg(target_arch = "x86_64")]
     mod kernels;

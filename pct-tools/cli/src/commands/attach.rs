@@ -7,6 +7,7 @@ mod tree;
 
 pub use args::{Args, Clock};
 
+use crate::commands::run::Java;
 use crate::errors::{Usage, chain};
 use crate::face::{Face, say};
 use crate::launch::place::{Library, PathPair};
@@ -276,9 +277,10 @@ struct Injected {
 fn injected(args: &Args, target: &Target, method: Method, place: &PathPair) -> Result<Injected> {
     let memory = ProcessMemory::open(args.pid, true)?;
     let follow = if args.follow { "" } else { ",follow=none" };
+    let java = if Java::shows_frames(args.java) { "" } else { ",java=off" };
     // With a slash behind it: a folder, also if it is called `x.pct`.
     let options =
-        format!("hz={},out={}{follow}", args.hz.unwrap_or(INSIDE_HZ), place.targets.join("").display());
+        format!("hz={},out={}{follow}{java}", args.hz.unwrap_or(INSIDE_HZ), place.targets.join("").display());
     let by_blob = || -> Result<Done> {
         let blob = Blob::parse(runlib::LIBRARY).context("the carried libpct.so")?;
         Ok(blob::by_blob(target, &memory, &blob, &options)?)

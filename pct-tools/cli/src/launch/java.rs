@@ -1,4 +1,5 @@
-//! Asks the Java programs of a run for the names of the functions that they have compiled.
+//! Asks the Java programs of a run for the names of the functions that they have compiled, unless their samples carry
+//! the functions themselves: the recording says so.
 //!
 //! A JVM cannot be asked when it has ended, and it frees code while it runs. So a thread asks again and again,
 //! the less often the longer the program runs: what was compiled since the last question, at most an eighth of
@@ -8,7 +9,13 @@
 use super::snapshots::Snapshots;
 use pct_attach::facts;
 use pct_attach::hotspot::{self, Jvm, JvmState};
+use pct_format::layout::header as at;
+use pct_format::record::InterpreterState;
+use pct_format::{Clock, Recorder, StackMode};
 use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -31,8 +38,8 @@ const STACK: usize = 256 << 10;
 
 /// The thread that asks.
 pub(super) struct Asker {
-    /// Processes to look at: number, start in clock ticks since boot. Dropped, it ends the thread.
-    processes: Sender<(u32, u64)>,
+    /// Processes to look at: number, start in clock ticks since boot, recording. Dropped, it ends the thread.
+    processes: Sender<(u32, u64, PathBuf)>,
     ends: Arc<AtomicBool>,
     thread: JoinHandle<HashMap<u32, JavaNames>>,
 }
@@ -58,9 +65,9 @@ impl Asker {
         Some(Asker { processes, ends, thread: thread.ok()? })
     }
 
-    /// A process that records; `start` in clock ticks since boot says which of those that had its number.
-    pub(super) fn add(&self, pid: u32, start: u64) {
-        let _ = self.processes.send((pid, start));
+    /// A process that writes a recording; `start` in clock ticks since boot says which of those that had its number.
+    pub(super) fn add(&self, pid: u32, start: u64, recording: PathBuf) {
+        let _ = self.processes.send((pid, start, recording));
     }
 
     /// Asks those that still run once more and ends the thread. What it learned, by number of process.
@@ -75,6 +82,7 @@ impl Asker {
 struct Asked {
     pid: i32,
     start: u64,
+    recording: PathBuf,
     since: Instant,
     /// `None`: it is not looked at again.
     next: Option<Instant>,
@@ -83,14 +91,14 @@ struct Asked {
     names: JavaNames,
 }
 
-fn ask_all(found: &Receiver<(u32, u64)>, ends: &AtomicBool) -> HashMap<u32, JavaNames> {
+fn ask_all(found: &Receiver<(u32, u64, PathBuf)>, ends: &AtomicBool) -> HashMap<u32, JavaNames> {
     let mut all: HashMap<u32, Asked> = HashMap::new();
     loop {
         let next = all.values().filter_map(|asked| asked.next).min();
         let pause = next.map_or(LATEST, |at| at.saturating_duration_since(Instant::now()));
         match found.recv_timeout(pause) {
-            Ok((pid, start)) => {
-                all.insert(pid, Asked::new(pid, start));
+            Ok((pid, start, recording)) => {
+                all.insert(pid, Asked::new(pid, start, recording));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
@@ -112,10 +120,11 @@ fn ask_all(found: &Receiver<(u32, u64)>, ends: &AtomicBool) -> HashMap<u32, Java
 }
 
 impl Asked {
-    fn new(pid: u32, start: u64) -> Asked {
+    fn new(pid: u32, start: u64, recording: PathBuf) -> Asked {
         let now = Instant::now();
         let pid = i32::try_from(pid).unwrap_or(0);
-        Asked { pid, start, since: now, next: Some(now), jvm: None, failures: 0, names: JavaNames::default() }
+        let (next, names) = (Some(now), JavaNames::default());
+        Asked { pid, start, recording, since: now, next, jvm: None, failures: 0, names }
     }
 
     /// Asks, if it can be asked, and decides when to ask again.
@@ -124,6 +133,11 @@ impl Asked {
         self.next = None;
         if facts::start_time(self.pid) != Some(self.start) {
             return;
+        }
+        match told(&self.recording) {
+            Some(Told::Frames) => return,
+            Some(Told::NotYet) => return self.rest(began),
+            Some(Told::NoFrames) | None => {}
         }
         if self.jvm.is_none() {
             match hotspot::examine(self.pid) {
@@ -153,8 +167,87 @@ impl Asked {
                 }
             }
         }
+        self.rest(began);
+    }
+
+    /// Decides when to look again, after what began at `began`.
+    fn rest(&mut self, began: Instant) {
         let now = Instant::now();
         let rest = (now - self.since) / PART_OF_LIFE;
         self.next = Some(now + rest.clamp(SOONEST, LATEST).max((now - began) * REST));
+    }
+}
+
+/// What a recording tells of the Java virtual machine of its process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Told {
+    /// Samples carry its functions.
+    Frames,
+    /// They do not.
+    NoFrames,
+    /// There is none, or it is starting.
+    NotYet,
+}
+
+/// `None`: nothing of the recording can be read.
+fn told(recording: &Path) -> Option<Told> {
+    let file = File::open(recording).ok()?;
+    let word = |index: usize| {
+        let mut octets = [0; 8];
+        file.read_exact_at(&mut octets, 8 * u64::try_from(index).ok()?).ok()?;
+        Some(u64::from_le_bytes(octets))
+    };
+    // Its library walks stacks, and says what it finds.
+    let is_outside = [Clock::Wall as u64, Clock::Outside as u64].contains(&word(at::CLOCK_GOT)?);
+    let walks =
+        word(at::RECORDER)? == Recorder::Log as u64 && word(at::STACK_MODE)? != StackMode::None as u64;
+    Some(match word(at::JAVA)? {
+        _ if is_outside || !walks => Told::NoFrames,
+        0 => Told::NotYet,
+        state if state == InterpreterState::Read as u64 => Told::Frames,
+        _ => Told::NoFrames,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pct_format::builder::Builder;
+
+    #[test]
+    fn a_recording_tells_whether_java_is_to_be_asked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("x.pct");
+        let told_with = |words: &[(usize, u64)]| {
+            let mut recording = Builder::new();
+            let usual = [
+                (at::CLOCK_GOT, Clock::Sigtrap as u64),
+                (at::RECORDER, Recorder::Log as u64),
+                (at::STACK_MODE, StackMode::Auto as u64),
+            ];
+            for (index, word) in usual.iter().chain(words) {
+                recording.set_header_word(*index, *word);
+            }
+            std::fs::write(&path, recording.finish()).expect("written");
+            told(&path)
+        };
+        let read = (at::JAVA, InterpreterState::Read as u64);
+        assert_eq!(told_with(&[]), Some(Told::NotYet));
+        assert_eq!(told_with(&[read]), Some(Told::Frames));
+        assert_eq!(told_with(&[(at::JAVA, InterpreterState::SwitchedOff as u64)]), Some(Told::NoFrames));
+        // From outside, without stacks and with counters there are no frames, whatever is found.
+        let without = [
+            (at::CLOCK_GOT, Clock::Outside as u64),
+            (at::CLOCK_GOT, Clock::Wall as u64),
+            (at::RECORDER, Recorder::Counts as u64),
+            (at::STACK_MODE, StackMode::None as u64),
+        ];
+        for word in without {
+            assert_eq!(told_with(&[word]), Some(Told::NoFrames));
+            assert_eq!(told_with(&[read, word]), Some(Told::NoFrames));
+        }
+        std::fs::write(&path, b"short").expect("written");
+        assert_eq!(told(&path), None);
+        assert_eq!(told(&folder.path().join("none")), None);
     }
 }

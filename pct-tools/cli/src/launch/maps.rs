@@ -151,7 +151,7 @@ impl Watched {
                 let (pid, process) = process_of(&path)?;
                 self.recordings.insert(path.clone(), pid);
                 self.maps.insert(pid, (process, None));
-                self.asker.iter().for_each(|asker| asker.add(pid, process.start_ticks));
+                self.asker.iter().for_each(|asker| asker.add(pid, process.start_ticks, path.clone()));
                 Some(pid)
             });
             if let Some(pid) = pid {

@@ -231,13 +231,6 @@ pub(super) fn note_interpreters(interpreters: &[Interpreter], account: &mut Acco
         let Some(language) = language_of(found.language.into()) else { continue };
         match InterpreterState::from_number(found.state) {
             Some(InterpreterState::Read | InterpreterState::SwitchedOff) => continue,
-            Some(InterpreterState::NotAsked) => {
-                account.note(format!(
-                    "{} functions are in the stacks only with --{} frames",
-                    language.name(),
-                    language.name().to_lowercase()
-                ));
-            }
             state => {
                 let why =
                     state.map_or("for a reason that this version does not know", InterpreterState::name);

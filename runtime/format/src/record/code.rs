@@ -70,8 +70,6 @@ numbered! {
         NoThreadData = 7 "the C library does not say where threads keep their data",
         /// It does not publish all that is needed.
         Unpublished = 8 "it does not publish all that is needed",
-        /// It is there, and reading its frames was not asked for.
-        NotAsked = 9 "not asked for",
     }
 }
 

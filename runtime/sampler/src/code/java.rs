@@ -17,7 +17,7 @@ use core::sync::atomic::Ordering;
 use pct_elf::{Image, Memory};
 use pct_format::CutCause;
 use pct_format::head::kind;
-use pct_format::layout::Wanted;
+use pct_format::layout::{Wanted, header as at};
 use pct_format::record::{Encoder, Frame, InterpreterState, Language, LostCode};
 use pct_languages::hotspot::layout::{Layout, Refused};
 use pct_languages::hotspot::tables::{Field, Tables};
@@ -200,7 +200,7 @@ pub(super) fn refresh(session: &Session, list: &mut List) {
         return;
     }
     if !seed().options.java {
-        return say(session, list, base, 0, InterpreterState::NotAsked, "");
+        return say(session, list, base, 0, InterpreterState::SwitchedOff, "");
     }
     if java.is_refused() {
         return;
@@ -306,6 +306,7 @@ fn say(session: &Session, list: &mut List, base: u64, version: u32, state: Inter
     if session.java.said.swap(state as u32, Ordering::Relaxed) == state as u32 {
         return;
     }
+    session.log.header_set(at::JAVA, state as u64);
     let path = list.path_of(base);
     let record = Encoder::new(list.record())
         .raw_word(time::now())

@@ -116,7 +116,7 @@ impl Options {
             shift: 2,
             kernel: false,
             python: true,
-            java: false,
+            java: true,
             alloc: 0,
             alloc_seed: 0,
             wait: false,
@@ -306,13 +306,12 @@ const KEYS: &[Key] = &[
             },
         )
     }),
-    key("java", "frames, on, off", |o, v| {
+    key("java", "on, off", |o, v| {
         assign(
             &mut o.java,
             match v {
-                b"frames" => Some(true),
-                // Names come from the virtual machine itself, which is asked from outside.
-                b"on" | b"off" => Some(false),
+                b"on" => Some(true),
+                b"off" => Some(false),
                 _ => None,
             },
         )
@@ -393,7 +392,7 @@ mod tests {
     fn every_key_takes_its_values() {
         let mut o = Options::new();
         let text = b"mode=profil,hz=100,clock=itimer-real,stack=auto,depth=20000,out=/tmp/x,limit=1M,\
-            follow=exec,include=a:b*,exclude=c,signal=27,on=manual,toggle=10,shift=4,python=off,java=frames,,";
+            follow=exec,include=a:b*,exclude=c,signal=27,on=manual,toggle=10,shift=4,python=off,java=off,,";
         assert_eq!(parse(text, &mut o), Ok(()));
         assert_eq!(
             (o.mode, o.hz, o.clock, o.stack),
@@ -401,7 +400,7 @@ mod tests {
         );
         assert_eq!((o.depth, o.out.bytes(), o.limit), (20000, &b"/tmp/x"[..], 1 << 20));
         assert_eq!((o.follow, o.signal), (Follow { fork: false, exec: true }, 27));
-        assert_eq!((o.on, o.toggle, o.shift, o.python, o.java), (On::Manual, 10, 4, false, true));
+        assert_eq!((o.on, o.toggle, o.shift, o.python, o.java), (On::Manual, 10, 4, false, false));
         assert!(o.wants(b"a") && o.wants(b"bcd") && !o.wants(b"c") && !o.wants(b"d"));
     }
 

@@ -161,7 +161,7 @@ fn java_says_what_it_compiled() {
     let mut command = vec![java.to_str().unwrap(), "-cp", folder.path().to_str().unwrap()];
     command.extend(options);
     command.push("Hot");
-    let r = run(&["--hz", "997"], &command);
+    let r = run(&["--hz", "997", "--java", "names"], &command);
     if !r.output.status.success() && r.stderr().contains("DumpPerfMapAtExit") {
         return pct_tests::skip("java_says_what_it_compiled", "this Java writes no map file");
     }
@@ -170,10 +170,10 @@ fn java_says_what_it_compiled() {
     hot_and_whole(&r, "long Hot.hotLoop(long)", 95.0);
 }
 
-/// A Java program without any option: pct asks it for its names while it runs.
+/// A Java program without any option of its own: pct asks it for its names while it runs.
 #[test]
-fn java_without_options_has_names_of_compiled_functions() {
-    let test = "java_without_options_has_names_of_compiled_functions";
+fn java_that_is_asked_has_names_of_compiled_functions() {
+    let test = "java_that_is_asked_has_names_of_compiled_functions";
     let (Some(java), Some(javac)) = (tool_or_skip("java", test), tool_or_skip("javac", test)) else { return };
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("Plain.java");
@@ -199,7 +199,7 @@ fn java_without_options_has_names_of_compiled_functions() {
     std::fs::write(&source, text).unwrap();
     assert!(Command::new(javac).arg("-d").arg(folder.path()).arg(&source).status().unwrap().success());
     let command = [java.to_str().unwrap(), "-cp", folder.path().to_str().unwrap(), "Plain"];
-    let r = run(&["--hz", "997", "--no-report"], &command);
+    let r = run(&["--hz", "997", "--no-report", "--java", "names"], &command);
     if r.stderr().contains("Java 17 is the first that tells") {
         return pct_tests::skip(test, "this Java writes no map when asked");
     }
@@ -246,21 +246,27 @@ fn java_that_may_not_be_asked_is_not_touched() {
         ("-Xrs", "-Xrs"),
     ] {
         let command = [java.to_str().unwrap(), option, "-cp", classes, "Quiet"];
-        let r = run(&["--no-report"], &command);
+        let r = run(&["--no-report", "--java", "names"], &command);
         only_true(&r);
         let stderr = r.stderr();
         let said = stderr.lines().filter(|line| line.contains("Java was not asked") && line.contains(words));
         assert_eq!(said.count(), 1, "{option}: {stderr}");
     }
-    let r = run(&["--no-report", "--java", "off"], &[java.to_str().unwrap(), "-cp", classes, "Quiet"]);
-    only_true(&r);
-    assert!(!r.stderr().contains("Java was not asked"), "{}", r.stderr());
+    // With its functions in the samples there is nothing to ask for.
+    for java_option in ["on", "off"] {
+        let options = ["--no-report", "--java", java_option];
+        let r =
+            run(&options, &[java.to_str().unwrap(), "-XX:+DisableAttachMechanism", "-cp", classes, "Quiet"]);
+        only_true(&r);
+        assert!(!r.stderr().contains("Java was not asked"), "{java_option}: {}", r.stderr());
+    }
 }
 
-/// A Java program that runs already, attached to from inside and from outside. It goes on afterwards.
+/// A Java program that runs already, attached to from inside and from outside. It goes on afterwards, and is asked for
+/// names only where samples do not carry its functions.
 #[test]
-fn java_that_runs_already_has_names_of_compiled_functions() {
-    let test = "java_that_runs_already_has_names_of_compiled_functions";
+fn java_that_runs_already_has_names() {
+    let test = "java_that_runs_already_has_names";
     let (Some(java), Some(javac)) = (tool_or_skip("java", test), tool_or_skip("javac", test)) else { return };
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("Goes.java");
@@ -278,10 +284,19 @@ fn java_that_runs_already_has_names_of_compiled_functions() {
     std::fs::write(&source, text).unwrap();
     assert!(Command::new(javac).arg("-d").arg(folder.path()).arg(&source).status().unwrap().success());
     // From inside, from outside, and from inside until pct off ends it.
-    for way in [&["--for", "2"][..], &["--for", "2", "--method", "5"], &[]] {
+    let (by_frames, by_asking) = ("Goes.hot", "long Goes.hot(long)");
+    for (number, (way, name)) in [
+        (&["--for", "2"][..], by_frames),
+        (&["--for", "2", "--java", "names"], by_asking),
+        (&["--for", "2", "--method", "5", "--java", "names"], by_asking),
+        (&["--method", "4"], by_frames),
+    ]
+    .into_iter()
+    .enumerate()
+    {
         let mut guest = Guest::started(Command::new(&java).arg("-cp").arg(folder.path()).arg("Goes"), "warm");
         let id = guest.id();
-        let dir = folder.path().join(format!("recording{}", way.len()));
+        let dir = folder.path().join(format!("recording{number}"));
         let pct = |words: &[&str], last: &[&str]| {
             let done = Command::new(binary()).args(words).args(last).arg(&id).output().unwrap();
             let said = String::from_utf8_lossy(&done.stderr).into_owned();
@@ -289,11 +304,14 @@ fn java_that_runs_already_has_names_of_compiled_functions() {
             said
         };
         let mut said = pct(&["attach", "-o", dir.to_str().unwrap()], way);
-        if way.is_empty() {
+        if !way.contains(&"--for") {
             // A CPU second, of which there are a thousand samples.
             works(guest.pid(), 1.0);
             said = pct(&["off"], &[]);
         }
+        let tasks = std::fs::read_dir(format!("/proc/{id}/task")).unwrap().filter_map(Result::ok);
+        let listens = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+        let is_asked = listens.into_iter().any(|name| name.starts_with("Attach Listener"));
         guest.tell("end\n");
         if unharmed(&guest.wait()) != "true\n" {
             harm(&said);
@@ -305,7 +323,8 @@ fn java_that_runs_already_has_names_of_compiled_functions() {
         let report = String::from_utf8_lossy(&report.stdout).into_owned();
         // The function of the first row: nearly all of the time is its.
         let first = report.lines().nth(1).unwrap_or_default();
-        assert!(first.contains("long Goes.hot(long)"), "{way:?}: {report}\n{said}");
+        assert!(first.contains(name), "{way:?}: {report}\n{said}");
+        assert_eq!(is_asked, name == by_asking, "{way:?}: {said}");
         assert!(!Path::new("/tmp").join(format!("perf-{id}.map")).exists(), "its map is left");
     }
 }

@@ -34,7 +34,7 @@ pub struct Args {
     /// Also profile the processes that it forks and the programs that they execute.
     #[arg(long)]
     pub follow: bool,
-    /// Ask Java programs for the names of their compiled functions (Java 17 and later) [default: on].
+    /// Show Java functions in the stacks (Java 11 to 25), or only name compiled ones (Java 17 and later) [default: on].
     #[arg(long, value_enum)]
     pub java: Option<Java>,
     /// Say which method would be used and why, without stopping or changing the process.

@@ -55,8 +55,7 @@ pub struct Args {
     /// Show Python functions in the stacks (CPython 3.8 to 3.13) [default: on].
     #[arg(long, value_enum, help_heading = "Sampling")]
     pub python: Option<Python>,
-    /// Name compiled Java functions (Java 17 and later), or show all Java functions in the stacks (frames) [default:
-    /// on].
+    /// Show Java functions in the stacks (Java 11 to 25), or only name compiled ones (Java 17 and later) [default: on].
     #[arg(long, value_enum, help_heading = "Sampling")]
     pub java: Option<Java>,
     /// Sample memory allocations, on average one per BYTES allocated, with K, M or G [default: 512K].
@@ -197,12 +196,22 @@ pub enum Python {
 /// How Java functions get their names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Java {
-    /// Java programs are asked, unless they refuse tools; the JVM starts a thread of its own to answer.
+    /// Samples carry Java functions with their lines, also interpreted and inlined ones (Java 11 to 25). A JVM whose
+    /// frames cannot be read is asked as with `names`.
     On,
-    /// Besides, samples carry Java functions with their lines, also interpreted and inlined ones (Java 11 to 25).
-    Frames,
-    /// Never.
+    /// The JVM is asked for the names of what it compiled, unless it refuses tools. It starts a thread of its own to
+    /// answer.
+    Names,
+    /// Neither.
     Off,
+}
+
+impl Java {
+    /// Whether samples are to carry Java functions.
+    #[must_use]
+    pub fn shows_frames(given: Option<Java>) -> bool {
+        given.unwrap_or(Java::On) == Java::On
+    }
 }
 
 /// When sampling starts.

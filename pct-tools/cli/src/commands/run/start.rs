@@ -28,7 +28,7 @@ pub(super) fn options(args: &Args, folder: &Path, spare: Option<&Spare>) -> OsSt
         ("shift", args.shift.map(|n| n.to_string())),
         ("kernel", (args.kernel == Kernel::On).then(|| "on".to_owned())),
         ("python", args.python.map(name)),
-        ("java", args.java.filter(|java| *java == Java::Frames).map(name)),
+        ("java", (!Java::shows_frames(args.java)).then(|| "off".to_owned())),
         ("alloc", args.alloc.map(|n| n.to_string())),
         ("wait", args.wait.then(|| "on".to_owned())),
         ("alloc-seed", args.alloc_seed.map(|n| n.to_string())),

@@ -1,0 +1,82 @@
+//! Java functions in the stacks of real programs, under each collector and compiler that the JVM here has.
+
+use pct_kit::harm::harm;
+use pct_tests::pct::{Run, folded, run};
+use pct_tests::{root, tool_or_skip};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The JVM, and a folder with a victim's classes. `None`: there is no Java here, which is said.
+fn victim(source: &str, test: &str) -> Option<(PathBuf, tempfile::TempDir)> {
+    let (java, javac) = (tool_or_skip("java", test)?, tool_or_skip("javac", test)?);
+    let classes = tempfile::tempdir().expect("a folder");
+    let source = root().join("tests/victims").join(source);
+    let compiled = Command::new(javac).arg("-d").arg(classes.path()).arg(source).status();
+    assert!(compiled.expect("javac runs").success());
+    Some((java, classes))
+}
+
+/// Runs it without damage to it.
+fn unharmed(options: &[&str], java: &Path, classes: &Path, words: &[&str]) -> Run {
+    let mut command = vec![java.to_str().expect("a path"), "-cp", classes.to_str().expect("a path")];
+    command.extend(words);
+    let r = run(&[&["--hz", "997"], options].concat(), &command);
+    if r.unharmed() != "done\n" {
+        harm(&format!("{words:?}: {}{}", r.stdout(), r.stderr()));
+    }
+    r
+}
+
+/// What stacks with all of these functions weigh, and how much of that is whole.
+fn weight_through(stacks: &str, functions: &[&str]) -> (f64, f64) {
+    let (mut all, mut whole) = (0.0, 0.0);
+    for line in stacks.lines().filter(|line| functions.iter().all(|function| line.contains(function))) {
+        let weight = line.rsplit(' ').next().and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
+        all += weight;
+        if !line.contains("<truncated") {
+            whole += weight;
+        }
+    }
+    (all, whole)
+}
+
+/// Four functions of one program do 1, 2, 4 and 8 parts of the same work, inlined or not.
+#[test]
+fn functions_have_their_shares_and_callers_under_each_collector_and_compiler() {
+    let test = "functions_have_their_shares_and_callers_under_each_collector_and_compiler";
+    let Some((java, classes)) = victim("Truth.java", test) else { return };
+    let manners =
+        ["-XX:+UseG1GC", "-XX:+UseSerialGC", "-XX:+UseParallelGC", "-Xint", "-XX:TieredStopAtLevel=1"];
+    for manner in manners.into_iter().chain(["-XX:+UseZGC", "-XX:+UseShenandoahGC"]) {
+        let is_there = Command::new(&java).args([manner, "-version"]).output().expect("Java runs");
+        if !is_there.status.success() {
+            pct_tests::skip(test, &format!("this Java has no {manner}"));
+            continue;
+        }
+        let r = unharmed(&[], &java, classes.path(), &[manner, "Truth", "1500", "2"]);
+        let stacks = folded(&r.dir);
+        // (The thread that the JVM begins in, and one that the program makes.)
+        let (all, whole) = weight_through(&stacks, &["Truth.loop"]);
+        assert!(all > 100.0 && whole > 0.95 * all, "{manner}: {whole} of {all} whole: {}", r.stderr());
+        let parts: Vec<f64> = [1, 2, 4, 8]
+            .map(|n| weight_through(&stacks, &["Truth.round;", &format!("Truth$F{n}.run;Truth$F{n}.f{n}")]).0)
+            .into();
+        let sum: f64 = parts.iter().sum();
+        for (part, due) in parts.iter().zip([1.0, 2.0, 4.0, 8.0]) {
+            let due = due / 15.0;
+            let spread = 5.0 * (due * (1.0 - due) / sum).sqrt();
+            assert!((part / sum - due).abs() < spread, "{manner}: {parts:?}: {}", r.stderr());
+        }
+    }
+}
+
+/// Each lives for less time than passes between two looks of the sampler at the mappings.
+#[test]
+fn stacks_of_short_threads_are_whole() {
+    let Some((java, classes)) = victim("ShortThreads.java", "stacks_of_short_threads_are_whole") else {
+        return;
+    };
+    let r = unharmed(&[], &java, classes.path(), &["ShortThreads", "200"]);
+    let (all, whole) = weight_through(&folded(&r.dir), &["ShortThreads.work"]);
+    assert!(all > 100.0 && whole > 0.95 * all, "{whole} of {all} whole: {}", r.stderr());
+}
