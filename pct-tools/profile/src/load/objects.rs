@@ -3,7 +3,7 @@
 use super::{alive, copies};
 use pct_format::record::{RegionFacts, region_flag};
 use pct_format::{Header, Index, Region};
-use pct_symbols::{BuildId, CodeAddr, ObjectId, ObjectInfo, ObjectKind, Symbolizer};
+use pct_symbols::{BuildId, CodeAddr, FileVersion, ObjectId, ObjectInfo, ObjectKind, Symbolizer};
 use rustc_hash::FxHashMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -17,6 +17,7 @@ pub(super) struct Objects<'r, 'i> {
     kernel: Option<ObjectId>,
     /// What code that was made at run time is called by.
     made: MadeCode,
+    identities: Identities,
     /// The process's own root, if that is another than ours.
     root: Option<PathBuf>,
     /// Copies of files that went away while they were sampled.
@@ -44,14 +45,16 @@ impl<'r, 'i> Objects<'r, 'i> {
     ) -> Self {
         let header = index.file().header();
         let made = MadeCode::from_index(index, &header, path);
+        let identities = Identities::from_index(index);
         let root = root.map(Path::to_owned).or_else(|| alive::other_root_of(&header));
         let copies = copies::all_of(path.parent().unwrap_or(Path::new(".")));
-        Self { index, symbols, of_region: FxHashMap::default(), kernel: None, made, root, copies }
+        Self { index, symbols, of_region: FxHashMap::default(), kernel: None, made, identities, root, copies }
     }
 
     /// The object of a region, with where the process has its file if its root is not ours.
     fn found_by_process(&self, region: &RegionFacts<Vec<u8>>) -> ObjectInfo {
         let mut info = self.made.object_info(region);
+        self.identities.complete(&mut info);
         if let (ObjectKind::File, Some(root)) = (&info.kind, &self.root)
             && let Ok(below) = info.path.strip_prefix("/")
         {
@@ -117,6 +120,35 @@ impl<'r, 'i> Objects<'r, 'i> {
         let address = kind(address_in_object(&self.symbols.object(object).kind, &region.facts, pc));
         let time = time.map(|time| self.index.timeline.realtime_ns(time));
         (object, time.map_or(address, |time| self.symbols.at_time(object, address, time)))
+    }
+}
+
+/// What files with a build-id are known by, by device, inode and path.
+///
+/// A program may map a part of its own file once more (V8 does that with its built-in functions). Such a mapping has no
+/// header from which to read the build-id, so it is known as a file without one is.
+#[derive(Default)]
+struct Identities(FxHashMap<((u64, u64), PathBuf), (BuildId, FileVersion)>);
+
+impl Identities {
+    fn from_index(index: &Index<'_>) -> Self {
+        let mut all = Self::default();
+        for info in index.regions.iter().map(|region| object_info(&region.facts, 0)) {
+            if let (Some(file), Some(build_id)) = (info.dev_ino, info.build_id) {
+                all.0.entry((file, info.path)).or_insert((build_id, info.version));
+            }
+        }
+        all
+    }
+
+    /// Gives an object without a build-id that of the file that it is mapped from.
+    fn complete(&self, info: &mut ObjectInfo) {
+        if let (ObjectKind::File, None, Some(file)) = (info.kind, &info.build_id, info.dev_ino)
+            && let Some((build_id, version)) = self.0.get(&(file, info.path.clone()))
+        {
+            info.build_id = Some(build_id.clone());
+            info.version = *version;
+        }
     }
 }
 
@@ -275,8 +307,30 @@ fn epochs(regions: &[Region]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::real_path;
+    use super::{Identities, object_info, real_path};
+    use pct_format::builder::Builder;
     use std::path::Path;
+
+    #[test]
+    fn a_part_of_a_file_that_is_mapped_once_more_is_the_same_file() {
+        let mut b = Builder::new();
+        b.region(1, 1, 0x1000..0x2000, 0, 7, b"\x01\x02", b"/a/node");
+        b.region(2, 1, 0x9000..0xa000, 0x14000, 7, b"", b"/a/node");
+        // Another file, and the same name of another file.
+        b.region(3, 1, 0xb000..0xc000, 0, 8, b"", b"/a/node");
+        b.region(4, 1, 0xd000..0xe000, 0, 7, b"", b"/b/node");
+        let octets = b.finish();
+        let index = pct_format::Index::new(&pct_format::File::parse(&octets).expect("a recording"));
+        let identities = Identities::from_index(&index);
+        let build_ids = index.regions.iter().map(|region| {
+            let mut info = object_info(&region.facts, 1);
+            identities.complete(&mut info);
+            info.build_id
+        });
+        let build_ids: Vec<_> = build_ids.collect();
+        assert!(build_ids[0].is_some() && build_ids[0] == build_ids[1], "{build_ids:?}");
+        assert_eq!(build_ids[2..], [None, None]);
+    }
 
     #[test]
     fn a_newline_in_a_path_is_read_back() {
