@@ -26,6 +26,9 @@ pub use crate::ids::{FileId, FrameId, FunctionId, Id, IdVec, ObjectId, ProcessId
 use pct_symbols::FileVersion;
 use rustc_hash::FxHashMap;
 
+/// The row of samples that were due and were lost, among the rows of what is in no sample.
+pub const LOST: &str = "[lost]";
+
 /// What kind of code an [`Object`] holds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ObjectKind {

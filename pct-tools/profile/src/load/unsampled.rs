@@ -26,8 +26,8 @@
 use super::status::UnsampledImage;
 use super::times::ImageTimes;
 use crate::model::{
-    Account, Cell, Frame, FrameId, Function, FunctionId, Object, ObjectId, ObjectKind, Process, ProcessId,
-    Profile, StackId, StackNode, Thread, ThreadId, Weight,
+    Account, Cell, Frame, FrameId, Function, FunctionId, LOST, Object, ObjectId, ObjectKind, Process,
+    ProcessId, Profile, StackId, StackNode, Thread, ThreadId, Weight,
 };
 use pct_format::OffFor;
 use pct_num::{float, rounded};
@@ -178,7 +178,6 @@ fn name_of_off(why: OffFor) -> &'static str {
 /// Names of the rows.
 const START: &str = "[start]";
 const OFF: &str = "[sampling off]";
-const LOST: &str = "[lost]";
 const SHORT: &str = "[too short]";
 const BETWEEN: &str = "[between samples]";
 const REST: &str = "[exit, or not profiled]";
@@ -433,6 +432,11 @@ mod tests {
         let names: Vec<_> =
             p.processes.iter().map(|process| (process.name.as_str(), process.stands_for)).collect();
         assert_eq!(names, [("prog", 0), ("true", 2), ("[not sampled]", 1)]);
+        // The closing line has the same parts, and they make its sum.
+        let closing = crate::text::account::closing(&p, &p.cells);
+        let parts = "[exit, or not profiled] 0.041, [start] 0.028, [sampling off] 0.005, [too short] 0.002";
+        let line = format!("accounted 0.10 of 0.18 CPU s; 0.076 s in no sample: {parts}; 4 samples lost: 4 wrap");
+        assert_eq!(closing[0], line);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::numbers::{count, in_words, seconds, share, thousands};
 use crate::language::Language;
 use crate::latency::Latency;
-use crate::model::{Account, Cell, Loss, Profile, Spoken, Weight};
+use crate::model::{Account, Cell, LOST, Loss, Profile, Spoken, Weight};
 use std::collections::BTreeMap;
 
 /// One line: total, processes, threads, samples, rate, clock.
@@ -230,6 +230,9 @@ fn left_alone(profile: &Profile, total: Weight) -> bool {
     })
 }
 
+/// What is less than half a millisecond would be told as 0.000 s.
+const LEAST_TOLD_NS: u64 = 500_000;
+
 fn accounted(profile: &Profile, total: Weight) -> String {
     let account = &profile.account;
     let alone = left_alone(profile, total);
@@ -261,13 +264,19 @@ fn accounted(profile: &Profile, total: Weight) -> String {
         None => format!("accounted {}", profile.amount_in_words(total.cpu_ns())),
     };
     let lost_ns: u64 = account.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.ns));
-    let gap = used.unwrap_or(0).saturating_sub(total.cpu_ns().saturating_add(lost_ns));
-    // A sampled total is right within its sampling error, short processes without a sample included (others stand for
-    // them); more than that is time that nobody sampled.
-    let is_noticeable = |ns: u64| ns > used.unwrap_or(0) / 20 && ns > 20_000_000;
+    let causes_of_gap = unsampled(profile);
+    let gap = match causes_of_gap.iter().map(|(_, ns)| ns).sum() {
+        0 => used.unwrap_or(0).saturating_sub(total.cpu_ns().saturating_add(lost_ns)),
+        sum => sum,
+    };
+    // A hundredth is less than most totals are wrong by, and a few ticks of the kernel's account are nobody's fault.
+    let is_noticeable = |ns: u64| ns > used.unwrap_or(0) / 100 && ns > 10_000_000;
     let noticeable = is_noticeable(gap);
     if noticeable {
-        line += &format!("; {} s in no sample{}", seconds(gap), unsampled(profile));
+        let words = causes_of_gap.iter().filter(|(_, ns)| *ns >= LEAST_TOLD_NS);
+        let words: Vec<String> = words.map(|(name, ns)| format!("{name} {}", seconds(*ns))).collect();
+        let words = if words.is_empty() { String::new() } else { format!(": {}", words.join(", ")) };
+        line += &format!("; {} s in no sample{words}", seconds(gap));
     }
     if account.losses.is_empty() {
         // A figure that closes is no proof where somebody said that something is missing.
@@ -282,16 +291,16 @@ fn accounted(profile: &Profile, total: Weight) -> String {
     line
 }
 
-/// The causes of time that is in no sample, the largest first, in brackets; empty where the kernel's sum is not known.
-fn unsampled(profile: &Profile) -> String {
+/// The causes of time that is in no sample, the largest first, in brackets, without samples that were lost. Empty where
+/// the kernel's sum is not known.
+fn unsampled(profile: &Profile) -> Vec<(&str, u64)> {
     let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
     for cell in profile.cells.iter().filter(|cell| !profile.is_sampled(cell.stack)) {
         *causes.entry(&profile.functions[profile.leaf(cell.stack)].name).or_default() += cell.weight.cpu_ns();
     }
-    let mut causes: Vec<_> = causes.into_iter().collect();
+    let mut causes: Vec<_> = causes.into_iter().filter(|(name, _)| *name != LOST).collect();
     causes.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    let words: Vec<String> = causes.into_iter().map(|(name, ns)| format!("{name} {}", seconds(ns))).collect();
-    if words.is_empty() { String::new() } else { format!(": {}", words.join(", ")) }
+    causes
 }
 
 fn causes(rows: &[Loss]) -> String {
