@@ -62,7 +62,7 @@ fn module(b: &mut Builder, language: Language, file: &str) -> crate::model::Obje
 pub(super) fn lost_frame(b: &mut Builder, language: Language, why: LostCode) -> Option<FrameId> {
     let name = match why {
         LostCode::Torn | LostCode::Several | LostCode::Other => return None,
-        LostCode::NotWritten => format!("[{}]", why.name()),
+        LostCode::NotWritten | LostCode::InHeap => format!("[{}]", why.name()),
         LostCode::Cut => format!("<truncated: {}>", why.name()),
     };
     let object = module(b, language, "");

@@ -435,7 +435,8 @@ mod tests {
         // The closing line has the same parts, and they make its sum.
         let closing = crate::text::account::closing(&p, &p.cells);
         let parts = "[exit, or not profiled] 0.041, [start] 0.028, [sampling off] 0.005, [too short] 0.002";
-        let line = format!("accounted 0.10 of 0.18 CPU s; 0.076 s in no sample: {parts}; 4 samples lost: 4 wrap");
+        let line =
+            format!("accounted 0.10 of 0.18 CPU s; 0.076 s in no sample: {parts}; 4 samples lost: 4 wrap");
         assert_eq!(closing[0], line);
     }
 

@@ -32,6 +32,8 @@ numbered! {
         Several = 4 "several interpreters",
         /// Any other cause, including those of newer writers.
         Other = 5 "other",
+        /// The callers of a virtual thread that lie in the heap.
+        InHeap = 6 "callers in the heap",
     }
 }
 

@@ -99,6 +99,11 @@ impl Jvm {
         address >= self.bounds.0 && address < self.bounds.1
     }
 
+    /// An address in the code of the frame that entered a virtual thread. `None`: no virtual thread has run.
+    pub(super) fn continuation_return<M: Memory>(&self, memory: &M) -> Option<u64> {
+        memory.read_word(self.layout.continuation_return?).filter(|pc| self.contains(*pc))
+    }
+
     /// Whether the interpreter is as it was at the listing.
     #[must_use]
     pub fn is_current<M: Memory>(&self, memory: &M) -> bool {

@@ -13,4 +13,7 @@ pub struct JavaFrame {
 pub trait JavaFrames {
     /// Receives the next frame. False: it wants no more.
     fn push(&mut self, frame: JavaFrame) -> bool;
+
+    /// The callers of the last frame are not on the stack but in the heap. False: it wants no more.
+    fn push_heap(&mut self) -> bool;
 }

@@ -134,6 +134,9 @@ pub struct Layout {
     pub wrapper_anchor: u64,
     /// Address of the pointer.
     pub call_stub_return: u64,
+    /// Address of a pointer into the code of `Continuation.enterSpecial`, which enters virtual threads; `None`: it has
+    /// no virtual threads.
+    pub continuation_return: Option<u64>,
     /// Address of the pointer to the interpreter's queue.
     pub interpreter_code: u64,
     pub queue_buffer: u64,
@@ -289,6 +292,11 @@ impl Layout {
             anchor_sp: t.offset(Field::AnchorSp)?,
             wrapper_anchor: t.offset(Field::WrapperAnchor)?,
             call_stub_return: t.address(Field::CallStubReturn)?,
+            continuation_return: if t.has(Field::ContinuationReturn) {
+                Some(t.address(Field::ContinuationReturn)?)
+            } else {
+                None
+            },
             interpreter_code: t.address(Field::InterpreterCode)?,
             queue_buffer: t.offset(Field::QueueBuffer)?,
             queue_end: t.offset(Field::QueueEnd)?,

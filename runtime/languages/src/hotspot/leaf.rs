@@ -298,6 +298,13 @@ impl<M: ThreadMemory> Walker<'_, M> {
 
     /// Whether a return address is proved. (The step from it asks again, with more.)
     fn is_proved(&self, spot: &Spot, way: Way) -> bool {
+        let enters = |blob: Blob| self.entry_of_virtual_thread(&blob, spot).is_some();
+        self.is_proved_caller(spot, way)
+            || way == Way::Java && self.jvm.blob(self.memory, spot.pc).is_some_and(enters)
+    }
+
+    /// The same of what is no virtual thread's outermost frame on its carrier's stack.
+    pub(super) fn is_proved_caller(&self, spot: &Spot, way: Way) -> bool {
         let pc = spot.pc;
         if !self.jvm.contains(pc) {
             return false;

@@ -95,6 +95,7 @@ rows! {
     AnchorSp = "JavaFrameAnchor" "_last_Java_sp",
     WrapperAnchor = "JavaCallWrapper" "_anchor",
     CallStubReturn = "StubRoutines" "_call_stub_return_address",
+    ContinuationReturn = "ContinuationEntry" "_return_pc",
     InterpreterCode = "AbstractInterpreter" "_code",
     QueueBuffer = "StubQueue" "_stub_buffer",
     QueueEnd = "StubQueue" "_queue_end",

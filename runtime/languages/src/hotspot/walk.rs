@@ -9,7 +9,12 @@
 //!  interpreted      [rbp - 24]      [rbp + 8]     [rbp - 8]              [rbp]
 //!  stub with frame  -               [rbp + 8]     rbp + 16               [rbp]
 //!  call stub        -               native code goes on at [rbp + 8], rbp + 16, [rbp]
+//!  continuation     enterSpecial    as compiled
 //! ```
+//!
+//! A virtual thread runs on the stack of a carrier thread, above a frame of `Continuation.enterSpecial`. When it goes
+//! on after a wait, only its innermost frames are put there at first. The outermost of them returns to a stub that
+//! fetches more, and lies where that frame ends.
 //!
 //! Plausible is not enough: words that were return addresses lie all over a stack. A link is proved if its pc is where
 //! the call stub is returned to; or lies in a piece of the interpreter that is made to be returned to; or in compiled
@@ -69,6 +74,12 @@ pub(super) enum Next {
     End(JavaEnd),
 }
 
+/// The frame by which a virtual thread was entered.
+pub(super) struct Entry {
+    frame: JavaFrame,
+    caller: Spot,
+}
+
 /// A walk in one thread.
 #[derive(Debug)]
 pub struct Walker<'a, M> {
@@ -119,6 +130,13 @@ impl<'a, M: ThreadMemory> Walker<'a, M> {
         let blob = self.jvm.blob(self.memory, pc)?;
         match blob.kind {
             Kind::Compiled => self.compiled(&blob, spot, way, out),
+            Kind::Native | Kind::Stubs if way == Way::Java => {
+                let entry = self.entry_of_virtual_thread(&blob, &spot)?;
+                if blob.kind == Kind::Stubs && !out.push_heap() || !out.push(entry.frame) {
+                    return Some(Next::End(JavaEnd::Full));
+                }
+                Some(Next::Caller(entry.caller, Way::Java))
+            }
             Kind::Native if way == Way::Native => {
                 call_before(self.memory, pc)?;
                 let frame_end = sp.checked_add(blob.frame)?;
@@ -203,6 +221,25 @@ impl<'a, M: ThreadMemory> Walker<'a, M> {
             return Some(Next::End(JavaEnd::Full));
         }
         Some(Next::Caller(caller, Way::Java))
+    }
+
+    /// What entered the virtual thread whose outermost frame on the stack returns to `spot`, in the code `blob`: a
+    /// native method, of whose frame the virtual machine knows the size. A stub is where frames return whose callers
+    /// are in the heap. It proves nothing, so the caller has to.
+    pub(super) fn entry_of_virtual_thread(&self, blob: &Blob, spot: &Spot) -> Option<Entry> {
+        let entry = self.jvm.blob(self.memory, self.jvm.continuation_return(self.memory)?)?;
+        let returns_there = match blob.kind {
+            Kind::Stubs => true,
+            Kind::Native => entry.at == blob.at && call_before(self.memory, spot.pc).is_some(),
+            _ => false,
+        };
+        if entry.kind != Kind::Native || !returns_there {
+            return None;
+        }
+        let caller =
+            self.by_size(&entry, spot.sp).filter(|caller| self.is_proved_caller(caller, Way::Java))?;
+        let method = self.memory.read_word(entry.at + self.jvm.layout.compiled_method)?;
+        Some(Entry { frame: JavaFrame { method, bci: None }, caller })
     }
 
     /// The interpreted frame that rbp points to: its method holds the bytecode that it is at.

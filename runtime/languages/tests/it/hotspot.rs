@@ -119,6 +119,7 @@ const STATIC: &[Field] = &[
     Field::CallStubReturn,
     Field::InterpreterCode,
     Field::Version,
+    Field::ContinuationReturn,
 ];
 
 fn tables() -> Tables {
@@ -150,6 +151,8 @@ const RETURNS: u64 = INTERPRETER + 0x100;
 const STUB: u64 = CODE + 0x1000;
 const CALLER: u64 = CODE + 0x2000;
 const CALLEE: u64 = CODE + 0x3000;
+/// What enters virtual threads.
+const ENTER: u64 = CODE + 0x4000;
 const CALL_STUB_RETURN: u64 = STUB + 0x210;
 /// Offset of a block's code, and of the call in it, after which it goes on at `+ 5`.
 const BODY: u64 = 0x200;
@@ -169,7 +172,7 @@ fn machine() -> (Pages, Jvm) {
         pages.map(at, octets);
     }
     let (list, heap, queue) = (STATICS + 0x100, STATICS + 0x200, STATICS + 0x800);
-    let statics = [list, CODE, CODE + 0x8000, CALL_STUB_RETURN, queue, 17];
+    let statics = [list, CODE, CODE + 0x8000, CALL_STUB_RETURN, queue, 17, ENTER + BODY + 0x60];
     for (i, value) in (0..).zip(statics) {
         pages.word(STATICS + 8 * i, value);
     }
@@ -186,6 +189,7 @@ fn machine() -> (Pages, Jvm) {
         b"return entry points\0",
         b"nmethod\0",
         b"StubRoutines (1)\0",
+        b"native nmethod\0",
     ]) {
         pages.write(texts + 64 * i, text);
     }
@@ -197,7 +201,7 @@ fn machine() -> (Pages, Jvm) {
     }
     // All segments are free but those of blocks.
     pages.write(SEGMENTS, &[0xff; 0x100]);
-    for (block, name) in [(STUB, 192), (CALLER, 128), (CALLEE, 128)] {
+    for (block, name) in [(STUB, 192), (CALLER, 128), (CALLEE, 128), (ENTER, 256)] {
         let first = (block - CODE) >> 7;
         for i in 0..8_u8 {
             pages.write(SEGMENTS + first + u64::from(i), &[i]);
@@ -223,7 +227,7 @@ fn machine() -> (Pages, Jvm) {
             pages.half(blob + 0x164 + 16 * i, scope.cast_unsigned());
         }
     }
-    for (block, own) in [(CALLER, method(0)), (CALLEE, method(1))] {
+    for (block, own) in [(CALLER, method(0)), (CALLEE, method(1)), (ENTER, method(4))] {
         let blob = block + 16;
         pages.word(blob + 112, own);
         pages.word(blob + 0x1c0, own);
@@ -240,11 +244,12 @@ fn machine() -> (Pages, Jvm) {
     pages.word(holder + 232, pool);
     pages.word(holder + 24, symbol(5));
     pages.write(tags + 4, &[1; 10]);
-    for (i, text) in (0..).zip(["caller", "callee", "inner", "interpreted", "C.java", "p/C"]) {
+    for (i, text) in (0..).zip(["caller", "callee", "inner", "interpreted", "C.java", "p/C", "enterSpecial"])
+    {
         pages.quarter(symbol(i) + 4, u16::try_from(text.len()).expect("short"));
         pages.write(symbol(i) + 6, text.as_bytes());
     }
-    for (i, index) in (0..4).zip(1..) {
+    for (i, index) in (0..5).zip([1, 2, 3, 4, 6]) {
         let constant = method(i) + 0x80;
         pages.word(method(i) + 8, constant);
         pages.word(constant + 8, pool);
@@ -253,7 +258,8 @@ fn machine() -> (Pages, Jvm) {
         pages.quarter(constant + 28, 1);
         // Line 100 from bytecode 0 on, 101 from 5 on.
         pages.write(constant + 48 + 20, &[255, 0, 200, 0, 5 << 3 | 1, 0]);
-        pages.word(pool + 72 + 8 * u64::from(index), symbol(i));
+        let name = if i == 4 { symbol(6) } else { symbol(i) };
+        pages.word(pool + 72 + 8 * u64::from(index), name);
     }
     pages.word(pool + 72 + 8 * 5, symbol(4));
     let layout = Layout::new(&tables(), 17).expect("a whole layout");
@@ -296,13 +302,19 @@ fn thread(pages: &Pages) -> Registers {
     Registers { pc: CALLEE + CALL + 2, sp, bp: 0x1111, tid: 1, ..Registers::default() }
 }
 
+/// Frames, and how many there were before one of which the callers are in the heap.
 #[derive(Default)]
-struct List(Vec<JavaFrame>);
+struct List(Vec<JavaFrame>, Option<usize>);
 
 impl JavaFrames for List {
     fn push(&mut self, frame: JavaFrame) -> bool {
         self.0.push(frame);
         self.0.len() < 100
+    }
+
+    fn push_heap(&mut self) -> bool {
+        assert!(self.1.replace(self.0.len()).is_none(), "once");
+        true
     }
 }
 
@@ -337,6 +349,42 @@ fn compiled_inlined_and_interpreted_frames_lead_to_the_native_caller() {
     assert_eq!(names, expected.map(|(name, bci)| (name.to_owned(), Some(bci))));
     let JavaEnd::Native(spot) = end else { panic!("{end:?}") };
     assert_eq!(spot.pc, 0x1234_5678);
+}
+
+/// `callee` is the outermost frame of a virtual thread that is on the stack. It returns to what has entered the
+/// thread, or to a stub that fetches its callers from the heap.
+#[test]
+fn a_virtual_threads_frames_lead_to_its_carriers() {
+    for (returns_to, in_heap) in [(ENTER + CALL + 5, None), (STUB + 0x220, Some(2))] {
+        let (pages, jvm) = machine();
+        let mut registers = thread(&pages);
+        // Below `caller`'s frame come that of `enterSpecial` and `callee`'s.
+        let callers = registers.sp + FRAME;
+        registers.sp = callers - 2 * FRAME;
+        pages.word(callers - 8, CALLER + CALL + 5);
+        pages.word(callers - 16, 0xdead_beef);
+        pages.word(callers - FRAME - 8, returns_to);
+        pages.word(callers - FRAME - 16, 0xdead_beef);
+        let mut list = List::default();
+        let walker = Walker::new(&pages, &jvm, (registers.sp, STACK + STACK_BYTES));
+        let end = walker.interrupted(&registers, 50, &mut list);
+        let names: Vec<String> = named(&pages, &jvm, &list.0).into_iter().map(|(name, _)| name).collect();
+        let expected = ["p.C.inner", "p.C.callee", "p.C.enterSpecial", "p.C.caller", "p.C.interpreted"];
+        assert_eq!(names, expected, "{returns_to:x}");
+        assert!(matches!(end, JavaEnd::Native(_)), "{end:?}");
+        assert_eq!(list.1, in_heap);
+        // Before the first virtual thread, and in code that is not known to enter one.
+        for unknown in [0, CALLER + BODY] {
+            pages.word(STATICS + 8 * 6, unknown);
+            let (frames, end) = walked(&pages, &jvm, &registers);
+            assert_eq!((frames.len(), end), (0, JavaEnd::Torn), "{returns_to:x} {unknown:x}");
+        }
+        pages.word(STATICS + 8 * 6, ENTER + BODY + 0x60);
+        if in_heap.is_none() {
+            pages.word(callers - FRAME - 8, ENTER + CALL + 4);
+            assert_eq!(walked(&pages, &jvm, &registers).1, JavaEnd::Torn, "not behind a call");
+        }
+    }
 }
 
 #[test]
@@ -401,7 +449,7 @@ fn native_code_leads_into_java_only_behind_a_call() {
 
 #[test]
 fn what_is_not_published_is_named() {
-    let optional = [Field::PoolSource, Field::Version];
+    let optional = [Field::PoolSource, Field::Version, Field::ContinuationReturn];
     for &(field, _) in OFFSETS {
         let mut tables = tables();
         tables.set_field(field, None);

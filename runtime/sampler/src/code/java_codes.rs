@@ -132,4 +132,8 @@ impl<M: Memory> JavaFrames for JavaWords<'_, '_, M> {
         let word = self.frame_word(frame).unwrap_or(Frame::NoCode(LostCode::NotWritten).encode());
         self.store(word)
     }
+
+    fn push_heap(&mut self) -> bool {
+        self.store(Frame::NoCode(LostCode::InHeap).encode())
+    }
 }

@@ -70,6 +70,43 @@ fn functions_have_their_shares_and_callers_under_each_collector_and_compiler() {
     }
 }
 
+/// The first Java that can compile a victim: the one by which others are found is often an older one.
+fn newer_victim(source: &str) -> Option<(PathBuf, tempfile::TempDir)> {
+    let classes = tempfile::tempdir().expect("a folder");
+    let source = root().join("tests/victims").join(source);
+    let installed = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten().filter_map(Result::ok);
+    let mut programs: Vec<PathBuf> = installed.map(|entry| entry.path().join("bin")).collect();
+    programs.sort();
+    let can_compile = |folder: &PathBuf| {
+        let compiled = Command::new(folder.join("javac")).arg("-d").arg(classes.path()).arg(&source).output();
+        compiled.is_ok_and(|done| done.status.success())
+    };
+    Some((programs.into_iter().find(can_compile)?.join("java"), classes))
+}
+
+/// A virtual thread's frames are on the stack of the thread that carries it. After a wait only the innermost are: what
+/// lies between is named.
+#[test]
+fn stacks_of_virtual_threads_lead_to_what_carries_them() {
+    let Some((java, classes)) = newer_victim("VirtualThreads.java") else {
+        let test = "stacks_of_virtual_threads_lead_to_what_carries_them";
+        return pct_tests::skip(test, "no Java here has virtual threads (21 and later)");
+    };
+    let entry = "Continuation.run;jdk.internal.vm.Continuation.enterSpecial;";
+    let heap = format!("{entry}[callers in the heap];VirtualThreads.waits;VirtualThreads.work");
+    let runs = format!("{entry}jdk.internal.vm.Continuation.enter;");
+    for (word, callers) in [("works", &runs), ("waits", &heap)] {
+        let r = unharmed(&[], &java, classes.path(), &["VirtualThreads", word]);
+        let stacks = folded(&r.dir);
+        let (all, _) = weight_through(&stacks, &["VirtualThreads.work"]);
+        let (led, whole) = weight_through(&stacks, &[callers, "VirtualThreads.work"]);
+        assert!(
+            all > 100.0 && led > 0.8 * all && whole > 0.95 * led,
+            "{word}: {whole}, {led} of {all}: {stacks}"
+        );
+    }
+}
+
 /// Each lives for less time than passes between two looks of the sampler at the mappings.
 #[test]
 fn stacks_of_short_threads_are_whole() {
