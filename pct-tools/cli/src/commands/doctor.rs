@@ -12,11 +12,13 @@ mod kernel;
 
 use crate::face::Face;
 use crate::launch::check::{self, Obstacle};
+use crate::launch::objects;
 use crate::runlib;
 use anyhow::{Context as _, Result};
 use pct_elf::Unloadable;
 use pct_format::layout::header as at;
-use pct_format::{Clock, File, Index};
+use pct_format::{Clock, File, Index, Sample};
+use pct_profile::load::status::{self, Tellings};
 use pct_profile::text::numbers::thousands;
 use pct_profile::text::table::{Column, Rank, Table};
 use pct_symbols::{ObjectInfo, Symbolizer};
@@ -61,6 +63,8 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let library = runlib::path()?;
+    // As `pct run` makes it: without it the clocks of large programs are others.
+    let no_answers = objects::why_no_file();
     let folder = tempdir()?;
     let rate_head = "rate got";
     let mut table = Table::new(vec![
@@ -80,12 +84,14 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         let works = if tried.works { "yes" } else { "no" };
         table.row(rank, vec![clock.into(), works.into(), rate, cost, tried.why]);
     }
-    let with_kernel = recording_of("sigtrap,kernel=on", &library, args.hz, &folder.join("kernel")).ok();
+    let with_kernel = recording_of("sigtrap,kernel=on", &library, args.hz, &folder.join("kernel"))
+        .ok()
+        .and_then(|trial| trial.recording);
     let _ = std::fs::remove_dir_all(&folder);
     let mut text = format!("asked of each clock: {} Hz of CPU time\n\n", thousands(u64::from(args.hz)));
     text += &table.render(&face.layout());
-    text += &surroundings(&library);
-    text += &kernel::line(with_kernel.as_ref().and_then(|(_, bytes)| bytes.as_deref()));
+    text += &surroundings(&library, no_answers.as_deref());
+    text += &kernel::line(with_kernel.as_deref());
     let mut known = true;
     if let Some(program) = &args.program {
         let lines = program_lines(program);
@@ -169,37 +175,54 @@ fn trial(clock: &str, library: &Path, hz: u32, folder: &Path) -> Result<Vec<u64>
     Ok(text.split_whitespace().filter_map(|word| word.parse().ok()).collect())
 }
 
-/// What the pieces of work took under a clock, and the recording.
-fn recording_of(clock: &str, library: &Path, hz: u32, dir: &Path) -> Result<(Vec<u64>, Option<Vec<u8>>)> {
+/// What a trial left.
+struct Trial {
+    /// What the pieces of work took.
+    pieces: Vec<u64>,
+    recording: Option<Vec<u8>>,
+    /// What the library told.
+    told: Vec<String>,
+}
+
+fn recording_of(clock: &str, library: &Path, hz: u32, dir: &Path) -> Result<Trial> {
     std::fs::create_dir(dir).with_context(|| format!("{}", dir.display()))?;
+    // Whoever starts programs makes it. The library tells nothing without.
+    std::fs::File::create(dir.join(status::STATUS)).with_context(|| format!("{}", dir.display()))?;
     let pieces = trial(clock, library, hz, dir)?;
     let files = pct_profile::load::files_of(dir).unwrap_or_default();
-    Ok((pieces, files.first().and_then(|file| std::fs::read(file).ok())))
+    let told = Tellings::after(dir, 0).map(|mut tellings| tellings.read()).unwrap_or_default();
+    Ok(Trial {
+        pieces,
+        recording: files.first().and_then(|file| std::fs::read(file).ok()),
+        told: told.into_iter().map(|(_, cause)| cause).collect(),
+    })
 }
 
 fn try_clock(clock: &str, library: &Path, hz: u32, folder: &Path) -> Tried {
     let failed = |why: String| Tried { works: false, rate: 0.0, cost_us: None, why };
-    let (pieces, bytes) = match recording_of(clock, library, hz, &folder.join(clock)) {
-        Ok(recorded) => recorded,
+    let Trial { pieces, recording, told } = match recording_of(clock, library, hz, &folder.join(clock)) {
+        Ok(trial) => trial,
         Err(why) => return failed(crate::errors::chain(&why)),
     };
-    let Some(bytes) = bytes else { return failed("no sample came".into()) };
+    let no_sample = || {
+        if told.is_empty() { "no sample came".into() } else { format!("no sample came: {}", told.join("; ")) }
+    };
+    let Some(bytes) = recording else { return failed(no_sample()) };
     let Ok(file) = File::parse(&bytes) else { return failed("its file cannot be read".into()) };
     let header = file.header();
     let got = header.clock_got().map_or("none", Clock::name);
     let errno = i32::try_from(header.header_word(at::CLOCK_ERRNO)).unwrap_or(0);
     if got != clock {
         let cause = match (clock, errno) {
-            (_, 0) => String::new(),
+            (_, 0) if told.is_empty() => String::new(),
+            (_, 0) => format!(": {}", told.join("; ")),
             ("perf" | "sigtrap", 1 | 13) => format!(": perf_event_open is not permitted{}", paranoid()),
             (_, errno) => format!(": {}", nix::errno::Errno::from_raw(errno).desc()),
         };
         return failed(format!("{got} taken instead{cause}"));
     }
     let index = Index::new(&file);
-    let taken = || index.threads.iter().flat_map(|t| index.samples(t)).filter(|s| !s.system);
-    // A sample stands for a little more or less than a period: the rate is that of the periods.
-    let (samples, periods) = (taken().count(), taken().map(|s| s.weight).sum::<u64>());
+    let samples = count_samples(index.threads.iter().flat_map(|t| index.samples(t)));
     let cpu_ns: u64 = pieces.iter().sum();
     // A tick-bound clock's samples lie in the very pieces that the kernel's tick makes longer. Three trials
     // gave 32, 44 and 49 us.
@@ -213,20 +236,25 @@ fn try_clock(clock: &str, library: &Path, hz: u32, folder: &Path) -> Tried {
         }
         _ => "an event for each thread: programs that switch threads often run slower".into(),
     };
-    Tried { works: samples > 0, rate: periods as f64 / (cpu_ns.max(1) as f64 / 1e9), cost_us, why }
+    Tried { works: samples > 0, rate: samples as f64 / (cpu_ns.max(1) as f64 / 1e9), cost_us, why }
 }
 
-/// How the threads of a program come to their clocks.
+/// Samples of the work. (Not their weight: a sample of a tick-bound clock stands for many periods.)
+fn count_samples<'f>(samples: impl Iterator<Item = Sample<'f>>) -> usize {
+    samples.filter(|sample| !sample.system).count()
+}
+
+/// How the threads of a program come to their clocks, by a trial in which a thread was made. The library tries then to
+/// make events that all threads inherit. It takes them away again where threads do not switch often, as in the trial.
 fn inheritance(events: u64, errno: u64) -> String {
     match (events, i32::try_from(errno).unwrap_or(0)) {
-        (0, 0) => "an event for each thread".into(),
-        (0, errno) => {
+        (0, errno) if errno != 0 => {
             let why = nix::errno::Errno::from_raw(errno).desc();
             format!(
                 "an event for each thread, none can be inherited ({why}): programs that switch threads often run slower"
             )
         }
-        _ => "threads inherit one event for each CPU".into(),
+        _ => "threads that switch often inherit one event for each CPU; others have one each".into(),
     }
 }
 
@@ -237,13 +265,21 @@ fn paranoid() -> String {
     }
 }
 
-fn surroundings(library: &Path) -> String {
+/// `no_answers`: why the library cannot keep what it finds out about objects.
+fn surroundings(library: &Path, no_answers: Option<&str>) -> String {
     let yama = match std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").as_deref().map(str::trim) {
         Ok("0") | Err(_) => "same uid; no Yama".to_owned(),
         Ok("1") => "children only (Yama ptrace_scope 1): pct attach needs root".into(),
         Ok(level) => format!("root only (Yama ptrace_scope {level})"),
     };
-    format!("\n  ptrace   {yama}\n  library  {}\n", library.display())
+    let mut text = format!("\n  ptrace   {yama}\n  library  {}\n", library.display());
+    if let Some(why) = no_answers {
+        text += &format!(
+            "  answers  what is found out about objects cannot be kept: {why}. The clocks sigtrap and itimer are then not \
+             taken in large programs\n"
+        );
+    }
+    text
 }
 
 /// Whether the program can be profiled, and how its stacks are found.
@@ -271,7 +307,8 @@ fn program_lines(program: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{cost_us, program_lines};
+    use super::{cost_us, count_samples, inheritance, program_lines, surroundings};
+    use pct_format::{Sample, Stack};
     use std::path::Path;
 
     #[test]
@@ -280,6 +317,32 @@ mod tests {
         let lines = program_lines(&own).expect("readable");
         assert!(lines.contains("can be profiled") && lines.contains("unwind data ok"), "{lines}");
         assert_eq!(program_lines(Path::new("/nonexistent/program")), None);
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_samples_whatever_they_stand_for() {
+        let sample = |weight, system| Sample { time: 1, pc: 0x1000, weight, system, stack: Stack::None };
+        // a clock that is bound to the tick: each sample stands for 16 periods
+        let samples = (0..125).map(|_| sample(16, false)).chain([sample(16, true)]);
+        assert_eq!(count_samples(samples), 125);
+    }
+
+    #[test]
+    fn what_threads_inherit_is_told_by_what_the_kernel_answered() {
+        let may_inherit = "threads that switch often inherit one event for each CPU; others have one each";
+        // The trial's thread does not switch: by its end the inherited events are gone.
+        assert_eq!(inheritance(0, 0), may_inherit);
+        assert_eq!(inheritance(2, 0), may_inherit);
+        let refused = inheritance(0, 24);
+        assert!(refused.contains("none can be inherited (Too many open files)"), "{refused}");
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_told() {
+        let library = Path::new("/l.so");
+        assert!(!surroundings(library, None).contains("answers"));
+        let lines = surroundings(library, Some("/x/objects: Permission denied"));
+        assert!(lines.contains("cannot be kept: /x/objects: Permission denied. "), "{lines}");
     }
 
     #[test]

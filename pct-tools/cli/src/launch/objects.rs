@@ -5,6 +5,7 @@
 
 use crate::runlib;
 use std::fs::{self, DirBuilder, File};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -18,7 +19,25 @@ pub fn make_file() {
     let _ = runlib::cache().filter(|folder| folder.is_absolute()).map(|folder| make_in(&folder));
 }
 
-fn make_in(folder: &Path) -> std::io::Result<()> {
+/// Makes the file if the user has none. Gives what stands in the way of it, in words.
+#[must_use]
+pub fn why_no_file() -> Option<String> {
+    let Some(folder) = runlib::cache().filter(|folder| folder.is_absolute()) else {
+        return Some("there is no folder for it: HOME and XDG_CACHE_HOME name none".into());
+    };
+    why_none_in(&folder)
+}
+
+fn why_none_in(folder: &Path) -> Option<String> {
+    let made = make_in(folder);
+    let path = folder.join(NAME);
+    // The library reads and writes it. If that works, it was there before.
+    let opened = File::options().read(true).write(true).open(&path).err()?;
+    let why = made.err().filter(|why| why.kind() != io::ErrorKind::AlreadyExists).unwrap_or(opened);
+    Some(format!("{}: {why}", path.display()))
+}
+
+fn make_in(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
     // Under sudo the folder is often another user's. That user could not write to a file that root has made.
     if fs::metadata(folder)?.uid() == nix::unistd::geteuid().as_raw() {
@@ -42,5 +61,20 @@ mod tests {
         assert!(make_in(&folder).is_err(), "there is one");
         assert_eq!(fs::read(&path).expect("read"), vec![1; 64 << 10], "what is known stays");
         assert_eq!(fs::read_dir(&folder).expect("read").count(), 1, "nothing else is left");
+    }
+
+    #[test]
+    fn what_stands_in_the_way_of_the_file_is_told() {
+        let home = tempfile::tempdir().expect("a folder");
+        let folder = home.path().join("pct");
+        assert_eq!(why_none_in(&folder), None, "made");
+        assert_eq!(why_none_in(&folder), None, "it is there");
+        fs::remove_file(folder.join(NAME)).expect("removed");
+        fs::create_dir(folder.join(NAME)).expect("made");
+        let why = why_none_in(&folder).expect("a folder is in its place");
+        assert!(why.starts_with(&format!("{}: ", folder.join(NAME).display())), "{why}");
+        let file = home.path().join("file");
+        fs::write(&file, "").expect("written");
+        assert!(why_none_in(&file).is_some(), "the folder is a file");
     }
 }

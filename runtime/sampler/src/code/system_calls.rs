@@ -27,6 +27,8 @@ static ANSWER: AtomicU8 = AtomicU8::new(NOT_LOOKED);
 const NOT_LOOKED: u8 = 0;
 const NONE_FOUND: u8 = 1;
 const FOUND: u8 = 2;
+/// Some code was not searched: there is more than the budget allows, or it cannot be read.
+const NOT_ALL_SEARCHED: u8 = 3;
 
 /// How much code is searched.
 #[derive(Clone, Copy, Debug)]
@@ -72,13 +74,9 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// Whether code of an object may change actions. `memory` has its headers, `file` opens its file.
-    fn object<M: Memory>(
-        &mut self,
-        memory: &M,
-        image: &Image,
-        file: impl FnOnce() -> Option<sys::Fd>,
-    ) -> bool {
+    /// Whether code of an object can change actions: [`NONE_FOUND`], [`FOUND`] or [`NOT_ALL_SEARCHED`]. `memory` has
+    /// its headers, `file` opens its file.
+    fn object<M: Memory>(&mut self, memory: &M, image: &Image, file: impl FnOnce() -> Option<sys::Fd>) -> u8 {
         /// So much is read from memory: fewer calls, and the program is about to use it.
         const FEW_BYTES: u64 = 64 << 10;
         let bytes = code_of(memory, image).fold(0u64, |sum, (_, bytes)| sum.saturating_add(bytes));
@@ -88,9 +86,9 @@ impl<'p> Search<'p> {
         }
         let keep = file.as_ref().and_then(Key::read).and_then(|key| Some((self.answers.as_ref()?, key)));
         if let Some(answer) = keep.and_then(|(answers, key)| answers.get(key)) {
-            return answer;
+            return told(answer);
         }
-        let Some(rest) = self.left.checked_sub(bytes) else { return true };
+        let Some(rest) = self.left.checked_sub(bytes) else { return NOT_ALL_SEARCHED };
         self.left = rest;
         let headers = Bytes(&|at, into| memory.copy(at, into));
         let answer = match &file {
@@ -103,14 +101,25 @@ impl<'p> Search<'p> {
         if let Some((answers, key)) = keep {
             answers.keep(key, answer);
         }
-        answer
+        told(answer)
     }
+}
+
+/// What a search told that went to its end.
+const fn told(found: bool) -> u8 {
+    if found { FOUND } else { NONE_FOUND }
 }
 
 /// Whether code of this process may change actions by the instruction, as far as was looked.
 #[must_use]
 pub fn actions_may_change() -> bool {
-    ANSWER.load(Ordering::Relaxed) == FOUND
+    matches!(ANSWER.load(Ordering::Relaxed), FOUND | NOT_ALL_SEARCHED)
+}
+
+/// Whether that is so because not all code was searched.
+#[must_use]
+pub fn is_code_left() -> bool {
+    ANSWER.load(Ordering::Relaxed) == NOT_ALL_SEARCHED
 }
 
 /// Whether all code of the program's own was searched, and none can.
@@ -129,17 +138,19 @@ pub(crate) fn search(each_object: EachObject, answers: Option<CStr<'_>>) {
     if ANSWER.load(Ordering::Relaxed) != NOT_LOOKED {
         return;
     }
-    let mut found = false;
+    let mut answer = NONE_FOUND;
     let mut search = Search::new(answers, |budget| budget.at_start);
     each_object(&mut |image, path| {
-        found = found
-            || image.is_none_or(|image| {
-                let headers = Ahead::<_, HEAD_BYTES>::new(&OwnMemory, image.headers());
-                code_of(&headers, image).for_each(|(start, _)| note_searched(start & !0xfff));
-                search.object(&headers, image, || sys::open(path, sys::O_RDONLY, 0).ok())
-            });
+        if answer != NONE_FOUND {
+            return;
+        }
+        answer = image.map_or(NOT_ALL_SEARCHED, |image| {
+            let headers = Ahead::<_, HEAD_BYTES>::new(&OwnMemory, image.headers());
+            code_of(&headers, image).for_each(|(start, _)| note_searched(start & !0xfff));
+            search.object(&headers, image, || sys::open(path, sys::O_RDONLY, 0).ok())
+        });
     });
-    ANSWER.store(if found { FOUND } else { NONE_FOUND }, Ordering::Relaxed);
+    ANSWER.store(answer, Ordering::Relaxed);
 }
 
 /// A mapping of code has been found in the maps: its object is searched, unless it was. `start` is the mapping's first
@@ -168,8 +179,9 @@ pub(super) fn search_new<M: Memory>(
         file.filter(|file| sys::fstat(file).is_ok_and(|(id, _)| id.inode == inode))
     };
     let mut search = Search::new(answers, |budget| budget.later);
-    if image.is_none_or(|image| search.object(memory, image, open)) {
-        ANSWER.store(FOUND, Ordering::Relaxed);
+    let answer = image.map_or(NOT_ALL_SEARCHED, |image| search.object(memory, image, open));
+    if answer != NONE_FOUND {
+        ANSWER.store(answer, Ordering::Relaxed);
     }
 }
 
@@ -248,5 +260,23 @@ impl Memory for ObjectFile<'_> {
         let holds = |[start, bytes, _]: &&[u64; 3]| at.wrapping_sub(*start) < *bytes;
         let Some([start, _, offset]) = self.segments.iter().find(holds) else { return false };
         sys::pread(self.file, into, offset.wrapping_add(at - start)) == Ok(into.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pct_elf::BytesAt;
+
+    #[test]
+    fn code_that_was_not_searched_is_not_taken_for_code_that_makes_the_call() {
+        let Ok(bytes) = std::fs::read("/lib/x86_64-linux-gnu/libc.so.6") else {
+            return pct_kit::skip("no glibc here");
+        };
+        let file = BytesAt { at: 0, bytes: &bytes };
+        let image = Image::of_file(&file).expect("an object");
+        let answer = |most: u64| Search::new(None, |_| most).object(&file, &image, || None);
+        assert_eq!(answer(1 << 30), FOUND);
+        assert_eq!(answer(1000), NOT_ALL_SEARCHED);
     }
 }

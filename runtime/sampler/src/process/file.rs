@@ -20,7 +20,7 @@ use crate::sys::arch;
 use crate::sys::text::Buf;
 use pct_format::layout::{self, Text, header as at};
 use pct_format::record::KernelJoin;
-use pct_format::{Recorder, State};
+use pct_format::{Clock, Recorder, State};
 
 /// Why the file could not be made when that was tried last, as an error number; 0 = it could.
 static REFUSAL: AtomicI32 = AtomicI32::new(0);
@@ -304,7 +304,8 @@ fn write_header(session: &Session, seed: &Seed, exe: &[u8], house: &mut House) {
     set(at::SIGNAL, settings.signal.load(Ordering::Relaxed) as u64);
     set(at::TICK_SIGNAL, settings.tick_signal.load(Ordering::Relaxed) as u64);
     set(at::CLOCK_ERRNO, settings.clock_errno.load(Ordering::Relaxed) as u64);
-    let sees_kernel = settings.kernel.load(Ordering::Relaxed);
+    let sees_kernel = settings.kernel.load(Ordering::Relaxed)
+        && settings.clock.load(Ordering::Relaxed) == Clock::Sigtrap as u32;
     set(at::KERNEL_JOIN, if sees_kernel { KernelJoin::Signal as u64 } else { 0 });
     set(at::KERNEL_ERRNO, u64::from(settings.kernel_errno.load(Ordering::Relaxed)));
     let (inherited, errno) = session.inherited.facts();

@@ -115,7 +115,11 @@ pub(super) fn start_in(
         }
         if clock::needs_safe_actions(choice.clock) && system_calls::actions_may_change() {
             if options.clock != Clock::Auto {
-                report(b"the program makes system calls by instructions of its own, and could reset the action of the clock's signal: that would kill it, so its clock is perf");
+                report(if system_calls::is_code_left() {
+                    b"not all of the program's code was searched for system calls by instructions of its own: one could reset the action of the clock's signal and so kill it, so its clock is perf"
+                } else {
+                    b"the program makes system calls by instructions of its own, and could reset the action of the clock's signal: that would kill it, so its clock is perf"
+                });
             }
             choice = clock::Chosen { errno: choice.errno, ..clock::first_choice(Clock::Perf, options.hz) };
             continue;

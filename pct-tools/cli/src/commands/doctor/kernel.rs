@@ -20,8 +20,17 @@ struct Facts {
     errno: u64,
     paranoid: Option<String>,
     kptr_restrict: Option<String>,
-    /// There are names.
-    named: bool,
+    names: Names,
+}
+
+/// Whether the kernel's functions have names for this user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Names {
+    Readable,
+    /// The kernel hides its addresses.
+    Hidden,
+    /// For another reason.
+    Missing(String),
 }
 
 /// One line: yes or no, why, and what would change it. `bytes`: the trial's recording.
@@ -38,10 +47,11 @@ pub(super) fn line(bytes: Option<&[u8]>) -> String {
         errno: word(at::KERNEL_ERRNO),
         paranoid: setting("perf_event_paranoid"),
         kptr_restrict: setting("kptr_restrict"),
-        named: !matches!(
-            Kallsyms::read("/proc/kallsyms".as_ref()),
-            Err(KallsymsError::Hidden | KallsymsError::Io(_) | KallsymsError::Empty)
-        ),
+        names: match Kallsyms::read("/proc/kallsyms".as_ref()) {
+            Ok(_) | Err(KallsymsError::OtherBoot) => Names::Readable,
+            Err(KallsymsError::Hidden) => Names::Hidden,
+            Err(why) => Names::Missing(why.to_string()),
+        },
     };
     format!("  kernel   {}\n", words(&facts))
 }
@@ -66,15 +76,39 @@ fn words(facts: &Facts) -> String {
             .into(),
         Some(errno) => format!("functions: no, only the names of system calls: {}", errno.desc()),
         None if facts.join == 0 => {
-            "functions: no, only the names of system calls: the clock sigtrap does not work here".into()
+            "functions: no, only the names of system calls: that needs the clock sigtrap, which was not taken".into()
         }
-        None if facts.named => "functions: yes (pct run --kernel on)".into(),
-        None => format!(
-            "functions: yes (pct run --kernel on), but without names: kptr_restrict is {}. For this boot: sysctl \
-             kernel.kptr_restrict=0; or give pct CAP_SYSLOG",
-            or_not_there(&facts.kptr_restrict)
-        ),
+        None => match &facts.names {
+            Names::Readable => "functions: yes (pct run --kernel on)".into(),
+            Names::Hidden => {
+                format!("functions: yes (pct run --kernel on), but without names: {}", unhide(facts))
+            }
+            Names::Missing(why) => {
+                format!("functions: yes (pct run --kernel on), but without names: /proc/kallsyms: {why}")
+            }
+        },
     }
+}
+
+/// What hides the kernel's addresses, and what would show them. The kernel shows them to everybody only with
+/// kptr_restrict 0 and perf_event_paranoid 1 or less, and with kptr_restrict 2 to nobody.
+fn unhide(facts: &Facts) -> String {
+    let number = |value: &Option<String>| value.as_deref().and_then(|value| value.parse::<i64>().ok());
+    let hiding: Vec<(&str, &Option<String>, i64)> =
+        [("kptr_restrict", &facts.kptr_restrict, 0), ("perf_event_paranoid", &facts.paranoid, 1)]
+            .into_iter()
+            .filter(|(_, value, most)| number(value).is_none_or(|value| value > *most))
+            .collect();
+    let are: Vec<String> = hiding
+        .iter()
+        .map(|(name, value, _)| format!("{name} is {}", value.as_deref().unwrap_or("not there")))
+        .collect();
+    let set: Vec<String> = hiding.iter().map(|(name, _, most)| format!("kernel.{name}={most}")).collect();
+    if hiding.is_empty() {
+        return "the kernel hides its addresses. Give pct CAP_SYSLOG".into();
+    }
+    let or_right = if number(&facts.kptr_restrict) == Some(2) { "" } else { "; or give pct CAP_SYSLOG" };
+    format!("{}. For this boot: sysctl {}{or_right}", are.join(" and "), set.join(" "))
 }
 
 /// Major and minor number of a release such as `6.1.0-13-amd64`.
@@ -95,7 +129,7 @@ mod tests {
             errno: 0,
             paranoid: Some("2".into()),
             kptr_restrict: Some("1".into()),
-            named: true,
+            names: Names::Readable,
         };
         assert!(words(&facts).contains("functions: yes"));
         let with = |change: fn(&mut Facts)| {
@@ -106,7 +140,19 @@ mod tests {
         assert!(with(|f| f.release = "6.1.0-13-amd64".into()).contains("6.11 or later"));
         assert!(with(|f| (f.join, f.errno) = (0, 13)).contains("kernel.perf_event_paranoid=1"));
         assert!(with(|f| (f.join, f.errno) = (0, 1)).contains("ulimit -l"));
-        assert!(with(|f| f.join = 0).contains("sigtrap does not work"));
-        assert!(with(|f| f.named = false).contains("kernel.kptr_restrict=0"));
+        assert!(with(|f| f.join = 0).contains("sigtrap, which was not taken"));
+        let hidden = |kptr: &str, paranoid: &str| {
+            let (kptr_restrict, paranoid) = (Some(kptr.to_owned()), Some(paranoid.to_owned()));
+            words(&Facts { names: Names::Hidden, kptr_restrict, paranoid, ..facts.clone() })
+        };
+        assert!(hidden("1", "2").ends_with(
+            "kptr_restrict is 1 and perf_event_paranoid is 2. For this boot: sysctl kernel.kptr_restrict=0 \
+             kernel.perf_event_paranoid=1; or give pct CAP_SYSLOG"
+        ));
+        let already_0 = hidden("0", "2");
+        assert!(!already_0.contains("kptr") && already_0.contains("perf_event_paranoid=1"), "{already_0}");
+        assert!(!hidden("2", "1").contains("CAP_SYSLOG"), "nobody sees them then");
+        let missing = with(|f| f.names = Names::Missing("no symbol in it".into()));
+        assert!(missing.ends_with("/proc/kallsyms: no symbol in it"), "{missing}");
     }
 }

@@ -84,6 +84,16 @@ fn a_trap_is_the_clock_where_nobody_can_reset_its_action() {
 }
 
 #[test]
+fn a_recording_whose_clock_is_another_does_not_claim_to_sample_the_kernel() {
+    let Some(program) = compiled("actions") else { return };
+    let run = run(&program, &["default", "28"], "hz=1000,clock=sigtrap,kernel=on");
+    let bytes = std::fs::read(&run.only_file().path).expect("readable");
+    let file = pct_format::File::parse(&bytes).expect("whole");
+    assert_eq!(file.header().clock_got(), Some(Clock::Perf));
+    assert_eq!(file.header().header_word(pct_format::layout::header::KERNEL_JOIN), 0);
+}
+
+#[test]
 fn the_clock_changes_when_such_code_is_loaded() {
     let (Some(program), Some(library)) = (compiled("late"), library()) else { return };
     let library = library.to_string_lossy();
