@@ -218,8 +218,11 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
                 attached: false,
                 runs: 1,
             };
-            let how = (fixed && outside.is_none(), face);
-            if let Err(why) = ending::close(args, folder, found.as_ref(), &ended, info, how) {
+            let kind = ending::Kind {
+                is_fixed: fixed && outside.is_none(),
+                never_loaded: elsewhere.as_ref().is_some_and(Elsewhere::never_loaded),
+            };
+            if let Err(why) = ending::close(args, folder, found.as_ref(), &ended, info, kind, face) {
                 face.warn(chain(&why));
             }
         };

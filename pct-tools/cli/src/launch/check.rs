@@ -147,7 +147,15 @@ pub fn inspect(file: &Path) -> Option<FoundProgram> {
             program = next;
             continue;
         }
-        let obstacle = if controls { Some(Obstacle::Controls) } else { obstacle(&program, &head) };
+        if controls {
+            // The name is what tells: a script of that name starts the debugger.
+            return Some(FoundProgram {
+                program: file.to_owned(),
+                script: None,
+                obstacle: Some(Obstacle::Controls),
+            });
+        }
+        let obstacle = obstacle(&program, &head);
         return Some(FoundProgram { program, script, obstacle });
     }
     None
@@ -388,7 +396,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let wrapper = dir.path().join("valgrind");
         fs::write(&wrapper, "#!/bin/sh\n").expect("written");
-        assert_eq!(inspect(&wrapper).expect("readable").obstacle, Some(Obstacle::Controls));
+        let found = inspect(&wrapper).expect("readable");
+        assert_eq!(found.obstacle, Some(Obstacle::Controls));
+        let named = format!("{} controls each step", wrapper.display());
+        assert!(found.to_string().starts_with(&named), "{found}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Processes of a run that executed a program under another root (chroot, a container), where the loader does
-//! not find our library: nobody in there can say so, so we look.
+//! not find our library: nobody in there can say so, so we look. A program that ignores LD_PRELOAD cannot say so
+//! either.
 //!
 //! A process that changes its root and goes on has the library already; only a program that begins there lacks it.
 
@@ -16,6 +17,8 @@ pub struct Elsewhere {
     library: PathBuf,
     folder: PathBuf,
     named: HashSet<i32>,
+    /// Whether the first process had the library when it was last looked at. `None`: it was not, or could not be.
+    is_loaded: Option<bool>,
 }
 
 /// Which folder is the root of a process.
@@ -27,11 +30,25 @@ impl Elsewhere {
     /// Programs load `library`; causes are told in `folder`.
     #[must_use]
     pub fn new(library: &Path, folder: &Path) -> Elsewhere {
-        Elsewhere { library: library.to_owned(), folder: folder.to_owned(), named: HashSet::new() }
+        Elsewhere {
+            library: library.to_owned(),
+            folder: folder.to_owned(),
+            named: HashSet::new(),
+            is_loaded: None,
+        }
+    }
+
+    /// Whether the run's first process was seen, and never with the library.
+    #[must_use]
+    pub fn never_loaded(&self) -> bool {
+        self.is_loaded == Some(false)
     }
 
     /// Looks at a process and all that it has made.
     pub fn note_processes(&mut self, first: i32) {
+        if self.is_loaded != Some(true) && tasks::folder(first).join("exe").exists() {
+            self.is_loaded = Some(tasks::has_mapped(first, "libpct"));
+        }
         let ours = root_of(Path::new("/proc/self"));
         let mut left = vec![first];
         while let Some(pid) = left.pop() {
@@ -75,5 +92,15 @@ mod tests {
         let mut elsewhere = Elsewhere::new(Path::new("/nowhere/libpct.so"), folder.path());
         elsewhere.note_processes(i32::try_from(std::process::id()).expect("small"));
         assert!(status::causes(folder.path()).is_empty());
+        assert!(elsewhere.never_loaded());
+    }
+
+    #[test]
+    fn of_a_process_that_was_not_seen_nothing_is_told() {
+        let mut elsewhere = Elsewhere::new(Path::new("/nowhere/libpct.so"), Path::new("/nowhere"));
+        assert!(!elsewhere.never_loaded());
+        // Larger than any process's number.
+        elsewhere.note_processes((1 << 22) + 1);
+        assert!(!elsewhere.never_loaded());
     }
 }

@@ -83,12 +83,7 @@ impl Why<'_> {
             Why::Start(Refused::Clock(e)) => {
                 let clock = session::seed().options.clock;
                 problem.push(b"clock=").push(clock.name().as_bytes()).push(b" does not work here: ");
-                problem.push(e.name().as_bytes()).push(match clock {
-                    Clock::Perf | Clock::Sigtrap => {
-                        b" (see /proc/sys/kernel/perf_event_paranoid; clock=auto takes another)"
-                    }
-                    _ => b"",
-                });
+                describe_clock(clock, e, problem);
             }
             Why::Start(Refused::WallNeedsController) => {
                 problem.push(
@@ -105,6 +100,24 @@ impl Why<'_> {
             Why::Start(Refused::Busy) => {
                 problem.push(b"sampling is being switched by another thread");
             }
+        }
+    }
+}
+
+/// Why the kernel refused a clock, and what would help.
+fn describe_clock(clock: Clock, errno: sys::Errno, problem: &mut Message) {
+    match (clock, errno) {
+        (Clock::Thread, sys::Errno::EAGAIN) => {
+            // A timer takes one of the signals that a user may have queued.
+            problem.push(b"this user has as many timers and queued signals as it may (ulimit -i: ");
+            problem.push_number(sys::soft_limit(sys::RLIMIT_SIGPENDING)).push(b"); clock=auto takes another");
+        }
+        (Clock::Perf | Clock::Sigtrap, _) => {
+            problem.push(errno.name().as_bytes());
+            problem.push(b" (see /proc/sys/kernel/perf_event_paranoid; clock=auto takes another)");
+        }
+        _ => {
+            problem.push(errno.name().as_bytes());
         }
     }
 }
@@ -254,13 +267,20 @@ pub fn decline(text: &[u8], cause: &[u8]) {
     }
 }
 
-/// Writes a refusal to stderr.
+/// Tells why sampling did not start: where `pct run` looks, else on stderr.
 #[cold]
 #[inline(never)]
 pub fn complain(why: &Why<'_>) {
     let mut message = Message::new();
     why.describe(&mut message);
-    say(&message);
+    let mut cause = Buf::<350>::new();
+    cause.push(message.bytes()).push(b": this program is not sampled");
+    let told = session::with_seed(|seed| {
+        !seed.out_is_template && !cause.is_cut() && status::report(seed.places(), cause.bytes())
+    });
+    if told != Some(true) {
+        say(&message);
+    }
 }
 
 /// In one line and one write.

@@ -49,7 +49,7 @@ impl Errno {
             1 => "EPERM (not permitted)",
             2 => "ENOENT (no such file or directory)",
             3 => "ESRCH",
-            11 => "EAGAIN (no more timers or signals may be queued, or locked memory)",
+            11 => "EAGAIN (a limit on resources is reached)",
             12 => "ENOMEM (out of memory)",
             13 => "EACCES (permission denied)",
             17 => "EEXIST (exists)",

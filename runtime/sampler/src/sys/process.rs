@@ -124,6 +124,8 @@ pub fn soft_limit(resource: i32) -> u64 {
 
 /// Size of files.
 pub const RLIMIT_FSIZE: i32 = 1;
+/// Timers and queued signals of a user.
+pub const RLIMIT_SIGPENDING: i32 = 11;
 /// Size of the address space.
 pub const RLIMIT_AS: i32 = 9;
 

@@ -17,6 +17,15 @@ use pct_profile::{By, Flat, Split};
 use std::collections::HashSet;
 use std::path::Path;
 
+/// What was seen of the program that ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kind {
+    /// It is a static program with the sampler inside.
+    pub(super) is_fixed: bool,
+    /// It was seen, and never with pct's library.
+    pub(super) never_loaded: bool,
+}
+
 /// After the program's end: what was used goes beside the data, and the table to stderr.
 pub(super) fn close(
     args: &Args,
@@ -24,15 +33,19 @@ pub(super) fn close(
     found: Option<&FoundProgram>,
     ended: &Ended,
     info: Info,
-    (fixed, face): (bool, &Face),
+    kind: Kind,
+    face: &Face,
 ) -> Result<()> {
     let obstacle = found.filter(|found| found.obstacle.is_some());
     for line in status::causes(folder).iter().chain(&status::taken_over(folder)) {
         face.warn(line);
     }
     let recorded = load::files_of(folder).is_ok();
-    let none =
-        if recorded { String::new() } else { why_none(args, obstacle, ended, &Heard::read_folder(folder)) };
+    let none = if recorded {
+        String::new()
+    } else {
+        why_none(args, obstacle, ended, &Heard::read_folder(folder, kind.never_loaded))
+    };
     if !recorded && args.out.is_none() && std::fs::remove_dir_all(folder).is_ok() {
         say(&format!("pct: no samples: {none}\n"));
         return Ok(());
@@ -57,13 +70,15 @@ pub(super) fn close(
     if args.no_report {
         return Ok(());
     }
-    summary(args, folder, fixed, face)
+    summary(args, folder, kind.is_fixed, face)
 }
 
 /// What the library said in the processes of a run that left no recording.
 struct Heard {
     /// It said causes, which are printed already.
     causes: bool,
+    /// It was in no process that was looked at.
+    never_loaded: bool,
     /// Processes that ended without a sample.
     processes: u64,
     /// CPU time that those used while sampling was on.
@@ -71,15 +86,14 @@ struct Heard {
 }
 
 impl Heard {
-    fn read_folder(folder: &Path) -> Self {
+    fn read_folder(folder: &Path, never_loaded: bool) -> Self {
         let (processes, used_ns) = status::without_sample(&status::unsampled_images(folder), &HashSet::new());
-        Self { causes: !status::causes(folder).is_empty(), processes, used_ns }
+        Self { causes: !status::causes(folder).is_empty(), never_loaded, processes, used_ns }
     }
 }
 
 fn why_none(args: &Args, obstacle: Option<&FoundProgram>, ended: &Ended, heard: &Heard) -> String {
     let used_ns = ended.user_ns.saturating_add(ended.system_ns);
-    let used = numbers::seconds(used_ns);
     match (obstacle, args.on) {
         (Some(found), _) => found.to_string(),
         (None, Some(On::Manual)) => {
@@ -92,28 +106,31 @@ fn why_none(args: &Args, obstacle: Option<&FoundProgram>, ended: &Ended, heard: 
                 "sampling was never turned on: no signal {signal} came (--on signal; --toggle names another)"
             )
         }
-        (None, _) if args.include.is_some() || args.exclude.is_some() => {
-            format!(
-                "the programs that --include and --exclude leave took none of {used} CPU s, or too little for one"
-            )
-        }
         (None, _) => {
             // Two periods, or two ticks of the slowest kernel: by then a sample was due.
             let hz = args.hz.unwrap_or(if args.continuous { 19 } else { 997 });
             let due_ns = (2_000_000_000 / u64::from(hz).max(1)).max(20_000_000);
             let too_little = |ns: u64, processes: u64| ns / processes.max(1) < due_ns;
+            let chosen = args.include.is_some() || args.exclude.is_some();
+            let (whose, used_ns) = match *heard {
+                Heard { processes, used_ns, .. } if chosen && processes > 0 => {
+                    ("the programs that --include and --exclude leave", used_ns)
+                }
+                _ => ("the program", used_ns),
+            };
             let why = match *heard {
                 Heard { causes: true, .. } => "the cause is above",
-                Heard { processes: 0, .. } if too_little(used_ns, 1) => "too little for a sample",
-                Heard { processes: 0, .. } => {
-                    "and pct's library said nothing in any of its processes: it was not loaded, they were killed, or they could open no file"
+                Heard { processes: 0, .. } if chosen => {
+                    "and no program that ran is one that --include and --exclude leave"
                 }
-                Heard { processes, used_ns, .. } if too_little(used_ns, processes) => {
+                Heard { processes: 0, .. } if too_little(used_ns, 1) => "too little for a sample",
+                Heard { processes: 0, never_loaded: true, .. } => "and did not load pct's library",
+                Heard { processes, used_ns, .. } if processes > 0 && too_little(used_ns, processes) => {
                     "too little for a sample"
                 }
                 Heard { .. } => "and no cause was found",
             };
-            format!("the program used {used} CPU s, {why}")
+            format!("{whose} used {} CPU s, {why}", numbers::seconds(used_ns))
         }
     }
 }
@@ -161,4 +178,48 @@ fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
         })?,
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::args::tests::args;
+    use super::*;
+
+    const HEARD: Heard = Heard { causes: false, never_loaded: false, processes: 0, used_ns: 0 };
+
+    /// The line of a run of `options` that used so much CPU time.
+    fn line(options: &[&str], used_ns: u64, heard: &Heard) -> String {
+        let ended = Ended { status: Ok(0), user_ns: used_ns, system_ns: 0 };
+        why_none(&args(&[options, &["--", "true"]].concat()), None, &ended, heard)
+    }
+
+    #[test]
+    fn a_run_without_samples_has_one_cause() {
+        assert_eq!(line(&[], 1_000_000, &HEARD), "the program used 0.001 CPU s, too little for a sample");
+        let told = Heard { causes: true, ..HEARD };
+        assert_eq!(line(&[], 500_000_000, &told), "the program used 0.50 CPU s, the cause is above");
+        let absent = Heard { never_loaded: true, ..HEARD };
+        assert_eq!(
+            line(&[], 500_000_000, &absent),
+            "the program used 0.50 CPU s, and did not load pct's library"
+        );
+        assert_eq!(line(&[], 500_000_000, &HEARD), "the program used 0.50 CPU s, and no cause was found");
+        let short = Heard { processes: 100, used_ns: 400_000_000, ..HEARD };
+        assert_eq!(line(&[], 500_000_000, &short), "the program used 0.50 CPU s, too little for a sample");
+    }
+
+    #[test]
+    fn whether_chosen_programs_ran_or_used_too_little_is_told() {
+        assert_eq!(
+            line(&["--include", "nosuch"], 500_000_000, &HEARD),
+            "the program used 0.50 CPU s, and no program that ran is one that --include and --exclude leave"
+        );
+        let ran = Heard { processes: 1, used_ns: 2_000_000, ..HEARD };
+        assert_eq!(
+            line(&["--exclude", "sh"], 500_000_000, &ran),
+            "the programs that --include and --exclude leave used 0.002 CPU s, too little for a sample"
+        );
+        let told = Heard { causes: true, ..HEARD };
+        assert!(line(&["--include", "x"], 500_000_000, &told).ends_with("the cause is above"));
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use pct_format::{File, State};
 use pct_kit::harm::{ended_with, unharmed};
 
-use crate::run::{Account, Run, about, compiled};
+use crate::run::{Account, Run, about, compiled, quiet};
 
 /// The compiled programs; `None` without a C compiler.
 fn hostile() -> Option<&'static Path> {
@@ -313,10 +313,36 @@ fn without_perf_events_the_threads_timer_is_taken() {
     about(a.user + a.system, 0.4);
     // Asked for by name it is refused with the cause.
     let refused = Run::new(program, &["spin"], "clock=perf", without_perf);
-    unharmed(&refused.output);
+    quiet(&refused.output);
     assert!(refused.files().is_empty());
-    let said = String::from_utf8_lossy(&refused.output.stderr).into_owned();
+    let told = refused.status_lines();
+    assert!(told.lines().count() == 1 && told.contains("perf_event_paranoid"), "{told}");
+    // Where nobody reads that file, stderr is the place.
+    let alone = Run::new(program, &["spin"], "clock=perf,out=/nonexistent", without_perf);
+    unharmed(&alone.output);
+    let said = String::from_utf8_lossy(&alone.output.stderr).into_owned();
     assert!(said.lines().count() == 1 && said.contains("perf_event_paranoid"), "{said}");
+}
+
+#[test]
+fn a_timer_beyond_a_users_limit_is_refused_with_that_cause() {
+    let Some(program) = hostile() else { return };
+    let no_timers = |command: &mut Command| {
+        let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: setrlimit of a live local; async-signal-safe.
+        unsafe {
+            std::os::unix::process::CommandExt::pre_exec(command, move || {
+                match libc::setrlimit(libc::RLIMIT_SIGPENDING, &raw const limit) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                }
+            });
+        }
+    };
+    let refused = Run::new(program, &["spin"], "clock=thread", no_timers);
+    quiet(&refused.output);
+    let told = refused.status_lines();
+    assert!(told.contains("clock=thread does not work here") && told.contains("(ulimit -i: 0)"), "{told}");
 }
 
 /// The live file is anybody's to write who has the rights: the program must survive it.
