@@ -143,8 +143,9 @@ pub mod header {
     pub const KERNEL_JOIN: usize = 103;
     /// Weight of samples with an unknown user stack: the clock expired at one point, and the signal came at another.
     pub const NOT_JOINED: usize = 104;
-    /// Why the kernel's calls were not sampled although that was requested: errno of the refused call; 0 = they were,
-    /// or it was not requested.
+    /// Why the kernel's calls were not sampled although that was requested: errno of the refused call, 38 (ENOSYS) =
+    /// this kernel cannot without harm, 95 (EOPNOTSUPP) = it would harm this program; 0 = they were, it was not
+    /// requested, or the clock is not sigtrap.
     pub const KERNEL_ERRNO: usize = 105;
     /// Number of perf events that all threads inherit, one for each CPU; 0 = each thread has its own event, or the
     /// clock is another.

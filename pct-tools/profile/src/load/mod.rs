@@ -15,6 +15,7 @@ pub mod copies;
 mod heap;
 mod images;
 mod kernel;
+pub mod kernel_refusal;
 pub mod live;
 mod memory;
 mod objects;

@@ -7,6 +7,7 @@
 
 use super::alive;
 use super::images::Image;
+use super::kernel_refusal;
 use super::memory::RawMemory;
 use super::objects::{Epochs, Objects};
 use super::options::{Error, KeptSamples, Options};
@@ -606,6 +607,9 @@ fn account_of(index: &Index<'_>, path: &Path, account: &mut Account) {
     for refusal in header.refusals() {
         account.gaps_told += 1;
         account.note(format!("{}: {}", path.display(), refused::in_words(refusal)));
+    }
+    if let Some(line) = kernel_refusal::note(&header) {
+        account.note(line);
     }
     if index.torn_segments > 0 {
         let n = index.torn_segments;

@@ -95,7 +95,11 @@ pub(super) fn start_in(
     let traced = sys::addresses_are_fixed() && tasks::is_traced();
     settings.traced.store(traced, Ordering::Relaxed);
     heap::set_up(session);
-    settings.kernel.store(wants_kernel(options), Ordering::Relaxed);
+    let wanted = wants_kernel(options);
+    settings.kernel.store(wanted == Ok(true), Ordering::Relaxed);
+    settings
+        .kernel_errno
+        .store(wanted.map_or_else(|e| u8::try_from(e.0).unwrap_or(u8::MAX), |_| 0), Ordering::Relaxed);
     let mut choice = clock::first_choice(options.clock, options.hz);
     loop {
         settings.clock.store(choice.clock as u32, Ordering::Relaxed);
@@ -164,15 +168,23 @@ fn first_rotation(options: &Options) -> u64 {
     }
 }
 
-/// Whether time in the kernel is to be sampled with its calls: asked for, and harmless here.
-fn wants_kernel(options: &Options) -> bool {
-    options.kernel
+/// Whether time in the kernel is to be sampled with its calls: asked for, and harmless here. The errors are what a
+/// recording says of it: `ENOSYS` if this kernel cannot without harm, `EOPNOTSUPP` if it would harm this program.
+fn wants_kernel(options: &Options) -> sys::Result<bool> {
+    let asked = options.kernel
         && options.mode == Recorder::Log
         && options.stack != StackMode::None
-        && seed().controller == 0
-        && !passing::pass_us_by()
-        && cfg!(target_arch = "x86_64")
-        && sys::kernel_version() >= clock::perf::KERNEL_FROM
+        && seed().controller == 0;
+    if !asked {
+        return Ok(false);
+    }
+    if !cfg!(target_arch = "x86_64") || sys::kernel_version() < clock::perf::KERNEL_FROM {
+        return Err(sys::Errno::ENOSYS);
+    }
+    if passing::pass_us_by() {
+        return Err(sys::Errno::EOPNOTSUPP);
+    }
+    Ok(true)
 }
 
 /// Sampling starts again in the file that is there, and a period of `asked_ns` is asked for: gives the one to take.

@@ -33,6 +33,8 @@ impl Errno {
     pub const EROFS: Errno = Errno(30);
     /// Stale file handle: used where a path leads to another file than it did.
     pub const ESTALE: Errno = Errno(116);
+    /// Not in this kernel.
+    pub const ENOSYS: Errno = Errno(38);
     /// Operation not supported.
     pub const EOPNOTSUPP: Errno = Errno(95);
 

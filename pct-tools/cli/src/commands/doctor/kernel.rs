@@ -5,6 +5,7 @@
 use nix::errno::Errno;
 use pct_format::layout::header as at;
 use pct_format::{File, Header};
+use pct_profile::load::kernel_refusal;
 use pct_symbols::kallsyms::{Kallsyms, KallsymsError};
 
 /// The first kernel that can do it without harm to the program.
@@ -18,6 +19,8 @@ struct Facts {
     join: u64,
     /// Why the kernel refused, 0 = it did not.
     errno: u64,
+    /// The same in words.
+    reason: Option<String>,
     paranoid: Option<String>,
     kptr_restrict: Option<String>,
     names: Names,
@@ -45,6 +48,7 @@ pub(super) fn line(bytes: Option<&[u8]>) -> String {
         release: setting("osrelease").unwrap_or_default(),
         join: word(at::KERNEL_JOIN),
         errno: word(at::KERNEL_ERRNO),
+        reason: file.as_ref().and_then(|file| kernel_refusal::reason(&file.header())),
         paranoid: setting("perf_event_paranoid"),
         kptr_restrict: setting("kptr_restrict"),
         names: match Kallsyms::read("/proc/kallsyms".as_ref()) {
@@ -71,12 +75,13 @@ fn words(facts: &Facts) -> String {
              kernel.perf_event_paranoid=1; or give the program CAP_PERFMON",
             or_not_there(&facts.paranoid)
         ),
-        Some(Errno::EPERM) => "functions: no, only the names of system calls: not permitted here (a container's filter on system \
-             calls, or too little memory may be locked: ulimit -l)"
-            .into(),
-        Some(errno) => format!("functions: no, only the names of system calls: {}", errno.desc()),
+        Some(errno) => format!(
+            "functions: no, only the names of system calls: {}",
+            facts.reason.as_deref().unwrap_or(errno.desc())
+        ),
         None if facts.join == 0 => {
-            "functions: no, only the names of system calls: that needs the clock sigtrap, which was not taken".into()
+            "functions: no, only the names of system calls: that needs the clock sigtrap, which was not taken"
+                .into()
         }
         None => match &facts.names {
             Names::Readable => "functions: yes (pct run --kernel on)".into(),
@@ -127,6 +132,7 @@ mod tests {
             release: "6.18.44-x".into(),
             join: 1,
             errno: 0,
+            reason: None,
             paranoid: Some("2".into()),
             kptr_restrict: Some("1".into()),
             names: Names::Readable,
@@ -139,7 +145,8 @@ mod tests {
         };
         assert!(with(|f| f.release = "6.1.0-13-amd64".into()).contains("6.11 or later"));
         assert!(with(|f| (f.join, f.errno) = (0, 13)).contains("kernel.perf_event_paranoid=1"));
-        assert!(with(|f| (f.join, f.errno) = (0, 1)).contains("ulimit -l"));
+        let refused = with(|f| (f.join, f.errno, f.reason) = (0, 1, Some("so it is".into())));
+        assert!(refused.ends_with("system calls: so it is"), "{refused}");
         assert!(with(|f| f.join = 0).contains("sigtrap, which was not taken"));
         let hidden = |kptr: &str, paranoid: &str| {
             let (kptr_restrict, paranoid) = (Some(kptr.to_owned()), Some(paranoid.to_owned()));
