@@ -96,6 +96,13 @@ pub fn find(image: &Image, dirs: &DebugDirs, refused: &mut Vec<(PathBuf, String)
     None
 }
 
+/// The name of an image's separate debug file, as the image spells it.
+pub(crate) fn name_of_debug_file(image: &Image) -> Option<PathBuf> {
+    let elf = image.elf()?;
+    let (name, _) = elf.gnu_debuglink().ok()??;
+    (!name.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(name)))
+}
+
 /// Finds a debug file (or whole object) by its build-id alone, for objects whose file is gone.
 pub fn by_build_id(id: &BuildId, dirs: &DebugDirs, refused: &mut Vec<(PathBuf, String)>) -> Option<Image> {
     let text = id.to_string();

@@ -80,7 +80,7 @@ pub use debugfile::DebugDirs;
 pub use demangle::demangle;
 pub use difference::Difference;
 pub use image::{BuildId, Image, ImageError};
-pub use objects::{CodeAddr, Note, ObjectId, ObjectInfo, ObjectKind, Problem};
+pub use objects::{CodeAddr, Note, ObjectId, ObjectInfo, ObjectKind, Problem, Stripped};
 pub use open::image_of;
 pub use options::{Cache, Options};
 pub use pct_elf::FileVersion;

@@ -60,6 +60,8 @@ pub struct ObjectInfo {
     pub also_try: Vec<PathBuf>,
     /// Start of the process in nanoseconds since 1970, if known. A map last written before that is another process's.
     pub since_realtime_ns: Option<u64>,
+    /// The executable of the process that made the code at run time, if known: it decides what would name that code.
+    pub program: PathBuf,
     /// Added to a jitdump's times to get nanoseconds since 1970.
     pub realtime_minus_monotonic_ns: i64,
 }
@@ -68,6 +70,36 @@ impl ObjectInfo {
     /// An ELF file of which only the path is known.
     pub fn file(path: impl Into<PathBuf>) -> ObjectInfo {
         ObjectInfo { path: path.into(), ..ObjectInfo::default() }
+    }
+}
+
+/// An object whose file has no symbols of its own functions, and of which no debug file was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stripped {
+    /// Its path as the profile names it.
+    pub path: PathBuf,
+    /// By this a debug file is found.
+    pub build_id: Option<BuildId>,
+    /// The name of its debug file, if it has one.
+    pub debug_file: Option<PathBuf>,
+}
+
+impl fmt::Display for Stripped {
+    /// What is missing, and what would help.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("it has no symbols, and its debug file is not here. ")?;
+        match (&self.debug_file, &self.build_id) {
+            (Some(file), Some(id)) => write!(
+                f,
+                "What helps: the debug package that has {}, or debuginfod-find debuginfo {id}; then pct report",
+                file.display()
+            ),
+            (Some(file), None) => {
+                write!(f, "What helps: the debug package that has {}; then pct report", file.display())
+            }
+            (None, Some(id)) => write!(f, "What helps: debuginfod-find debuginfo {id}; then pct report"),
+            (None, None) => f.write_str("What helps: a build that is not stripped"),
+        }
     }
 }
 
@@ -140,6 +172,8 @@ pub enum Problem {
         file: PathBuf,
         /// Why.
         reason: String,
+        /// The executable of the process that made the code; empty if that is not known.
+        program: PathBuf,
     },
     /// A note from the time when the names were archived.
     Archived {
@@ -173,20 +207,30 @@ impl fmt::Display for Note {
                 write!(f, "{path}: {} is missing, to which dwz moved a part of the names", file.display())
             }
             Problem::BadDebugInfo { reason } => write!(f, "{path}: debug information not used: {reason}"),
-            Problem::NoJitMap { file, reason } => {
+            Problem::NoJitMap { file, reason, program } => {
                 if !self.path.as_os_str().is_empty() {
                     write!(f, "{path}: ")?;
                 }
-                write!(
-                    f,
-                    "no names for code compiled at run time: {}: {reason} (node writes it with --perf-basic-prof; Java 17 and \
-                     later when pct asks, unless --java off; what ctypes and libffi make for callbacks has no names)",
-                    file.display()
-                )
+                write!(f, "no names for code made at run time: {}: {reason}", file.display())?;
+                who_names_code(program).map_or(Ok(()), |how| write!(f, " ({how})"))
             }
             Problem::Archived { text } => f.write_str(text),
             Problem::Translator { reason } => write!(f, "{path}: translator: {reason}"),
         }
+    }
+}
+
+/// What names the code that a program makes at run time, where that is known.
+fn who_names_code(program: &Path) -> Option<&'static str> {
+    let shown = shown_path(program);
+    let name = shown.file_name()?.to_str()?;
+    match name {
+        "node" | "nodejs" => Some("node writes it with --perf-basic-prof"),
+        "java" => {
+            Some("Java 17 and later is asked for them where its frames cannot be read, unless by --java off")
+        }
+        _ if name.starts_with("python") => Some("what ctypes and libffi make for callbacks has no names"),
+        _ => None,
     }
 }
 
@@ -196,4 +240,26 @@ pub(crate) fn shown_path(path: &Path) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     let bytes = path.as_os_str().as_bytes();
     PathBuf::from(OsStr::from_bytes(bytes.strip_suffix(b" (deleted)").unwrap_or(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_code_made_at_run_time_is_told_of_the_runtime_that_made_it() {
+        let note = |program: &str| {
+            let (file, program) = ("/tmp/perf-7.map".into(), program.into());
+            let problem = Problem::NoJitMap { file, reason: "not there".into(), program };
+            Note { object: ObjectId(0), path: PathBuf::new(), problem }.to_string()
+        };
+        const PLAIN: &str = "no names for code made at run time: /tmp/perf-7.map: not there";
+        assert_eq!(note("/usr/bin/node"), format!("{PLAIN} (node writes it with --perf-basic-prof)"));
+        assert!(note("/opt/node (deleted)").contains("--perf-basic-prof"));
+        assert!(note("/usr/lib/jvm/bin/java").contains("--java off"));
+        assert!(note("/usr/bin/python3.11").contains("ctypes"));
+        for other in ["/usr/lib/chromium/chromium", ""] {
+            assert_eq!(note(other), PLAIN, "{other}");
+        }
+    }
 }

@@ -167,7 +167,8 @@ fn open_jit(info: &ObjectInfo, pid: u32, options: &Options, problems: &mut Vec<P
         }
     }
     if let Some((file, e)) = last {
-        problems.push(Problem::NoJitMap { file, reason: e.to_string() });
+        let program = info.program.clone();
+        problems.push(Problem::NoJitMap { file, reason: e.to_string(), program });
     }
     Opened::Nothing
 }

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use crate::answers::{NO_TEXT, table_index};
 use crate::archive::{Archive, ArchiveError, Kept, KeptSpan};
 use crate::cache;
+use crate::debugfile;
 use crate::jit::{self, JitMap};
-use crate::objects::{CodeAddr, Note, ObjectId, ObjectInfo, ObjectKind, Problem};
+use crate::objects::{CodeAddr, Note, ObjectId, ObjectInfo, ObjectKind, Problem, Stripped};
 use crate::open::{Opened, open};
 use crate::options::{Cache, Options};
 use crate::quickhash::QuickMap;
@@ -451,6 +452,21 @@ impl Symbolizer {
     /// All texts so far, by number.
     pub fn texts(&self) -> &[Box<str>] {
         &self.texts
+    }
+
+    /// The objects whose file is here and has no symbols of its own functions, nor has a debug file: those that were
+    /// stripped. Of what an archive or the cache answered nobody knows.
+    pub fn stripped(&self) -> impl Iterator<Item = Stripped> {
+        self.objects.iter().filter_map(|entry| {
+            let Some(Opened::Elf(elf)) = &entry.opened else { return None };
+            let image = elf.image.as_ref().filter(|_| elf.debug.is_none())?;
+            let has_names = image.has_debug_info() || image.section_range(".symtab").is_some();
+            (!has_names).then(|| Stripped {
+                path: entry.info.path.clone(),
+                build_id: image.build_id().cloned(),
+                debug_file: debugfile::name_of_debug_file(image),
+            })
+        })
     }
 
     /// What a reader should know: mismatches, missing files, refused debug files.

@@ -29,6 +29,7 @@ mod resolve;
 pub mod run;
 mod spoken;
 pub mod status;
+mod stripped;
 mod tally;
 mod times;
 mod unsampled;
@@ -168,6 +169,7 @@ pub fn load_from(
     account.languages = std::mem::take(&mut profile.account.languages);
     profile.account = account;
     let mut profile = fold::fold(profile, options.frames);
+    stripped::note(&mut profile, symbols.stripped());
     if infos.is_empty()
         && profile
             .account

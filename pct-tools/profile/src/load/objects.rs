@@ -1,6 +1,7 @@
 //! Regions of a recording as objects of the symbolizer, and when the same addresses meant other code.
 
 use super::{alive, copies};
+use pct_format::layout::Text;
 use pct_format::record::{RegionFacts, region_flag};
 use pct_format::{Header, Index, Region};
 use pct_symbols::{BuildId, CodeAddr, FileVersion, ObjectId, ObjectInfo, ObjectKind, Symbolizer};
@@ -32,6 +33,8 @@ struct MadeCode {
     files: Vec<PathBuf>,
     since_realtime_ns: Option<u64>,
     realtime_minus_monotonic_ns: i64,
+    /// The process's executable.
+    program: PathBuf,
 }
 
 impl<'r, 'i> Objects<'r, 'i> {
@@ -171,6 +174,7 @@ impl MadeCode {
             files,
             since_realtime_ns: start_of_process(header),
             realtime_minus_monotonic_ns,
+            program: real_path(header.text(Text::Exe)),
         }
     }
 
@@ -185,6 +189,7 @@ impl MadeCode {
             info.also_try.clone_from(&self.files);
             info.since_realtime_ns = self.since_realtime_ns;
             info.realtime_minus_monotonic_ns = self.realtime_minus_monotonic_ns;
+            info.program.clone_from(&self.program);
         }
         info
     }
