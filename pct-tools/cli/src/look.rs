@@ -3,9 +3,10 @@
 use crate::errors::Usage;
 use crate::face::Face;
 use crate::foreign::{as_cpu_time, imported, in_window, is_pct, wanted};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use pct_profile::load::{self, Options, whole};
 use pct_profile::model::{Account, Cell};
+use pct_profile::text::numbers::in_words;
 use pct_profile::{Filter, Frames, Latency, Pattern, Profile};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -297,9 +298,16 @@ pub fn functions_named<'a>(
         if exact { name == pattern.as_str() } else { pattern.matches(name) }
     };
     if !profile.functions.ids().any(&hit) {
-        bail!("no function {:?} in this profile", pattern.as_str());
+        return Err(no_function(profile, pattern));
     }
     Ok(hit)
+}
+
+/// No function is called so: with why functions have no names, if some have none.
+#[must_use]
+pub fn no_function(profile: &Profile, pattern: &Pattern) -> anyhow::Error {
+    let missing = profile.account.without_names.iter().map(|line| format!("; {}", in_words(line)));
+    anyhow::anyhow!("no function {:?} in this profile{}", pattern.as_str(), missing.collect::<String>())
 }
 
 /// 1 when a file could not be read (the others were).

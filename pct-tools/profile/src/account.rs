@@ -97,6 +97,8 @@ pub struct Account {
     /// Things to know about the input, one line each: damaged files, missing debug data, programs that could not
     /// be sampled.
     pub notes: Vec<String>,
+    /// Those of the notes that say why functions have no names.
+    pub without_names: Vec<String>,
     /// Processes that still run.
     pub running: u64,
     /// Reasons to think that something is missing which no figure here counts: sampling ended before the
@@ -118,6 +120,14 @@ impl Account {
     /// Adds samples with a cut stack to their cause's row.
     pub fn cut(&mut self, cause: &str, samples: u64) {
         add_loss(&mut self.cut_stacks, cause, samples, 0);
+    }
+    /// Adds a note, once, that says why functions have no names.
+    pub fn note_without_names(&mut self, line: impl Into<String>) {
+        let line = line.into();
+        if !self.without_names.contains(&line) {
+            self.without_names.push(line.clone());
+        }
+        self.note(line);
     }
     /// Adds a note once.
     pub fn note(&mut self, line: impl Into<String>) {

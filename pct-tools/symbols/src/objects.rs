@@ -197,7 +197,11 @@ impl fmt::Display for Note {
                 } else {
                     format!("{} is another file than was sampled", file.display())
                 };
-                write!(f, "{path}: {other} ({difference}): its names are not used")
+                write!(
+                    f,
+                    "{path}: {other} ({difference}): its names are not used \
+                     (pct run --keep-symbols keeps names beside the recording)"
+                )
             }
             Problem::Missing { reason } => write!(f, "{path}: no names: {reason}"),
             Problem::DebugFileRefused { file, reason } => {
@@ -245,6 +249,17 @@ pub(crate) fn shown_path(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_was_rebuilt_says_what_would_have_kept_its_names() {
+        let (file, difference) = ("/x".into(), Difference::Inode);
+        let problem = Problem::Replaced { file, difference };
+        let note = Note { object: ObjectId(0), path: "/x".into(), problem }.to_string();
+        assert!(
+            note.starts_with("/x: replaced or rebuilt") && note.contains("pct run --keep-symbols"),
+            "{note}"
+        );
+    }
 
     #[test]
     fn what_names_code_made_at_run_time_is_told_of_the_runtime_that_made_it() {

@@ -16,7 +16,7 @@ use pct_icicle::heat_class;
 use pct_num::percent;
 use pct_profile::annotate::{Lines, instructions, lines};
 use pct_profile::model::{Cell, FunctionId, Object, ObjectId, ObjectKind, Weight};
-use pct_profile::text::numbers::{seconds, share};
+use pct_profile::text::numbers::{in_words, seconds, share};
 use pct_profile::text::table::{Align, Column, Rank, Table, tame};
 use pct_profile::{Pattern, Profile};
 use pct_reports::sources::Sources;
@@ -156,6 +156,10 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         }
         None => face.print(&text(&title, &listings, whole, face))?,
     }
+    // The function that was meant may be one of those that have no name.
+    if matches!(wanted, Wanted::Matching(_)) {
+        remarks.extend(profile.account.without_names.iter().map(|line| in_words(line)));
+    }
     for remark in remarks {
         face.hint(format_args!("note: {remark}"));
     }
@@ -212,7 +216,7 @@ impl<'a> Wanted<'a> {
             .map(|id| profile.functions[id].name.as_str())
             .collect();
         match (self, names.len()) {
-            (Self::Matching(pattern), 0) => bail!("no function {:?} in this profile", pattern.as_str()),
+            (Self::Matching(pattern), 0) => Err(look::no_function(profile, pattern)),
             (Self::Matching(pattern), 21..) => {
                 bail!("{} functions match {:?}; name one of them", names.len(), pattern.as_str())
             }

@@ -155,7 +155,7 @@ pub fn load_from(
         symbols.resolve(raw.queries());
         kernel::find_system_calls(&raw.nodes, &mut symbols);
         for note in symbols.notes() {
-            account.note(note.to_string());
+            account.note_without_names(note.to_string());
         }
     }
     progress("tree", 0, 1);

@@ -22,7 +22,7 @@ pub(super) fn note(profile: &mut Profile, stripped: impl Iterator<Item = Strippe
         }
     }
     lines.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
-    lines.into_iter().for_each(|(_, line)| profile.account.note(line));
+    lines.into_iter().for_each(|(_, line)| profile.account.note_without_names(line));
 }
 
 /// The time in functions that have no name, by object.
