@@ -9,6 +9,7 @@ use pct_profile::load;
 use pct_profile::load::Options;
 use pct_profile::load::recordings::Recording;
 pub use pct_profile::load::recordings::folder;
+use std::io;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -85,7 +86,7 @@ pub fn now_ns() -> u64 {
 /// When a folder cannot be listed or has no recording.
 pub fn recordings(typed: &[PathBuf]) -> Result<(Vec<Recording>, Vec<String>)> {
     let folders = match typed {
-        [] => vec![folder().context("no home, so no folder of recordings")?],
+        [] => vec![own_folder(folder())?],
         typed => typed.to_vec(),
     };
     let (mut found, mut failed) = (Vec::new(), Vec::new());
@@ -101,6 +102,20 @@ pub fn recordings(typed: &[PathBuf]) -> Result<(Vec<Recording>, Vec<String>)> {
     }
     found.sort_by(|a, b| (a.start_ns, &a.path).cmp(&(b.start_ns, &b.path)));
     Ok((found, failed))
+}
+
+/// The user's own folder, if anything was recorded there.
+fn own_folder(folder: Option<PathBuf>) -> Result<PathBuf> {
+    let folder = folder.context("no home, so no folder of recordings")?;
+    match load::files_of(&folder) {
+        Err(load::Error::Unreadable { why, .. }) if why.kind() == io::ErrorKind::NotFound => {}
+        Err(load::Error::Empty { .. }) => {}
+        _ => return Ok(folder),
+    }
+    bail!(
+        "{}: nothing is recorded there yet; begin by: pct run --continuous --service NAME -- COMMAND",
+        folder.display()
+    )
 }
 
 #[cfg(test)]
@@ -119,6 +134,20 @@ mod tests {
             .set_header_word(at::FIRST_ANCHOR + 2, start_ns)
             .set_header_word(at::STATE, State::Stopped as u64);
         std::fs::write(folder.join(name), builder.finish()).expect("written");
+    }
+
+    #[test]
+    fn who_has_recorded_nothing_yet_reads_how_to_begin() {
+        let home = tempfile::tempdir().expect("a folder");
+        let folder = home.path().join("pct");
+        let told = |folder: &Path| own_folder(Some(folder.to_owned())).map_err(|why| why.to_string());
+        let missing = told(&folder).expect_err("it is not there");
+        assert!(missing.ends_with("begin by: pct run --continuous --service NAME -- COMMAND"), "{missing}");
+        std::fs::create_dir(&folder).expect("made");
+        assert_eq!(told(&folder), Err(missing), "it is empty");
+        write(&folder, "a.pct", b"continuous,out=/x", 1);
+        assert_eq!(told(&folder), Ok(folder.clone()));
+        assert!(own_folder(None).is_err());
     }
 
     #[test]

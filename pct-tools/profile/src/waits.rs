@@ -30,6 +30,8 @@ pub struct Waits {
     pub chains: Vec<path::Chain>,
     /// Recordings in which waits were recorded.
     pub recordings: u64,
+    /// Recordings in which they were not, although that was asked for: the program did not load pct's library.
+    pub asked_in_vain: u64,
     /// Waits for futexes of the programs' own were recorded in all of them.
     pub sees_futexes: bool,
     /// Records that could not be written.

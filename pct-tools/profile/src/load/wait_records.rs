@@ -11,7 +11,7 @@ use crate::waits::WaitFigures;
 use crate::waits::cut::{Change, Event, Interval, Whose, cut};
 use crate::waits::futexes::{self, FutexWait};
 use pct_format::header::wait_door;
-use pct_format::layout::header as at;
+use pct_format::layout::{Text, header as at};
 use pct_format::record::{HandedOn, STILL_WAITING, Wait};
 use pct_format::{Anchor, Record, SegmentKind, WaitKind};
 use rustc_hash::FxHashMap;
@@ -31,6 +31,8 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, process: usize, first_thread: 
     let file = *reading.index.file();
     let header = file.header();
     if header.wait_doors() == 0 {
+        let asked = header.text(Text::Options).split(|byte| *byte == b',').any(|option| option == b"wait=on");
+        reading.raw.waits.asked_in_vain += u64::from(asked);
         return;
     }
     let mut found = FoundRecords::default();

@@ -16,6 +16,8 @@ pub(super) struct RawWaits {
     pub(super) threads: Vec<(usize, u64, Option<u64>)>,
     pub(super) chains: Vec<RawChain>,
     pub(super) recordings: u64,
+    /// Recordings in which they were not, although that was asked for.
+    pub(super) asked_in_vain: u64,
     /// Recordings in which waits for futexes were recorded.
     pub(super) with_futexes: u64,
     pub(super) lost: u64,
@@ -121,6 +123,7 @@ impl RawWaits {
             threads: self.threads.into_iter().map(time).collect(),
             chains: self.chains.into_iter().map(chain).collect(),
             recordings: self.recordings,
+            asked_in_vain: self.asked_in_vain,
             sees_futexes: self.recordings > 0 && self.with_futexes == self.recordings,
             lost: self.lost,
             overwritten: self.overwritten,

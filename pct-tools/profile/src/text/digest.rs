@@ -30,8 +30,12 @@ pub fn digest(profile: &Profile, cells: &[Cell], lines: usize, layout: &Layout) 
     }
     // Blank lines stand before the table, the tree and the account.
     let room = lines - 1 - count(&closing) - 3;
-    let table = functions(profile, cells, room.div_ceil(2).min(22), layout);
+    let mut table = functions(profile, cells, room.div_ceil(2).min(22), layout);
     let branches = branches(profile, cells, room.saturating_sub(count(&table)), layout);
+    if branches.is_empty() {
+        // There is no tree, and so no blank line before it.
+        table = functions(profile, cells, room + 1, layout);
+    }
     for part in [table, branches, closing] {
         if !part.is_empty() {
             text += &format!("\n{part}");
@@ -97,6 +101,15 @@ mod tests {
         assert!(text.contains("parse"), "{text}");
         assert!(text.contains("accounted 1.00"), "{text}");
         assert!(text.lines().count() <= 20, "{text}");
+    }
+
+    #[test]
+    fn a_digest_without_room_for_a_tree_has_functions_instead() {
+        let text: String = (0..30).map(|n| format!("main;serve;parse;step;f{n} {}\n", 100 + n)).collect();
+        let p = folded(&text);
+        let text = digest(&p, &p.cells, LEAST_LINES, &Layout::default());
+        assert_eq!(text.lines().count(), LEAST_LINES, "{text}");
+        assert!(!text.contains("serve"), "{text}");
     }
 
     proptest! {

@@ -30,6 +30,12 @@ fn load_as(paths: &[PathBuf], look: &Look, options: &Options, face: &Face) -> Re
     let mut profile = look::load(paths, options, face)?;
     if profile.waits.is_empty() {
         let name = paths.first().map_or_else(|| profile.title.clone(), |path| path.display().to_string());
+        if profile.waits.asked_in_vain > 0 {
+            bail!(
+                "{name}: its waits were not recorded: --wait records those of programs that load pct's library, and this one \
+                 did not"
+            );
+        }
         bail!("{name}: its waits were not recorded; record them by: pct run --wait -- COMMAND");
     }
     if !look.is_everything() {

@@ -188,6 +188,33 @@ fn a_static_program_is_sampled_from_its_start() {
     // one of its own.
     let first: Vec<&str> = log.lines().take(2).map(|l| l.split(' ').nth(2).unwrap_or_default()).collect();
     assert!(first.contains(&"u"), "{log:.300}");
+    // Its waits cannot be recorded, so nobody is told to ask for them.
+    unharmed(&pct(d.path(), &["run", "--wait", "--no-report", "-o", "w", "--", "./s"]));
+    let told = err(&pct(d.path(), &["report", "--wait", "w"]));
+    assert!(told.contains("did not") && !told.contains("record them by"), "{told}");
+}
+
+#[test]
+fn after_a_rebuild_annotate_says_why_the_function_is_not_there() {
+    let d = dir();
+    let source = "#include <time.h>\nvoid hot(void) { while (clock() < CLOCKS_PER_SEC / 5) for (volatile int i = 0; i < 3000000; i++); }\n\
+                  int main(void) { hot(); }\n";
+    std::fs::write(d.path().join("s.c"), source).expect("written");
+    let build = |level: &str| {
+        let built = Command::new("cc").args([level, "-o", "s", "s.c"]).current_dir(d.path()).output();
+        built.is_ok_and(|built| built.status.success())
+    };
+    if !build("-O0") {
+        pct_kit::skip("no C compiler");
+        return;
+    }
+    unharmed(&pct(d.path(), &["run", "--no-report", "-o", "r", "--", "./s"]));
+    assert!(build("-O3"));
+    for command in [["annotate", "hot", "r"].as_slice(), &["report", "--callers", "hot", "r"]] {
+        let told = err(&pct(d.path(), command));
+        assert!(told.contains("no function \"hot\"") && told.contains("replaced or rebuilt"), "{told}");
+        assert!(told.contains("--keep-symbols"), "{told}");
+    }
 }
 
 #[test]
