@@ -357,7 +357,7 @@ fn against(method: Method, f: &Facts, wish: &Wish) -> Option<String> {
     if injecting && f.seccomp != 0 {
         let mode = if f.seccomp == 1 { "strict mode" } else { "a filter" };
         return Some(format!(
-            "it is under seccomp ({mode}), which may kill it for a system call that pct makes in it"
+            "it is under seccomp ({mode}), which can kill it for a system call that pct makes in it"
         ));
     }
     if injecting && f.signals_blocked {
@@ -395,7 +395,7 @@ fn against(method: Method, f: &Facts, wish: &Wish) -> Option<String> {
             no("the sampler is in it already: method 1 turns it on")
         }
         Method::Blob if f.may_limit_itself && wish.method.is_none() => {
-            no("its code may set a filter on system calls, which would kill it with the sampler inside")
+            no("its code can set a filter on system calls, which would kill it with the sampler inside")
         }
         Method::Dlopen | Method::Blob | Method::Outside | Method::OutsideFollow => None,
     }

@@ -35,7 +35,34 @@ pub(super) fn read_file(path: &Path, owner: u32, most: u64) -> io::Result<Vec<u8
 pub(super) fn open_file(path: &Path, owner: u32, most: u64) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
     let meta = file.metadata()?;
-    let fits = meta.is_file() && (meta.uid() == owner || meta.uid() == 0) && meta.len() <= most;
-    let why = "not a regular file of the JVM's user, or too large";
-    fits.then_some(file).ok_or_else(|| io::Error::other(why))
+    let obstacle = if !meta.is_file() {
+        "not a regular file"
+    } else if meta.uid() != owner && meta.uid() != 0 {
+        "it is another user's than the JVM's"
+    } else if meta.len() > most {
+        "too large"
+    } else {
+        return Ok(file);
+    };
+    Err(io::Error::other(obstacle))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_told() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("file");
+        std::fs::write(&path, "four").expect("written");
+        let own = std::fs::metadata(&path).expect("there").uid();
+        let told =
+            |path: &Path, owner, most| open_file(path, owner, most).map(drop).map_err(|why| why.to_string());
+        assert_eq!(told(&path, own, 4), Ok(()));
+        assert_eq!(told(&path, own, 3), Err("too large".into()));
+        assert_eq!(told(dir.path(), own, 4096), Err("not a regular file".into()));
+        // Root's files are for everybody.
+        assert!(own == 0 || told(&path, own + 1, 4).expect_err("refused").contains("another user's"));
+    }
 }

@@ -96,8 +96,11 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if let Some(program) = &args.program {
         let lines = program_lines(program);
         known = lines.is_some();
-        text += &lines
-            .unwrap_or_else(|| format!("  program  {}: not found, or not readable\n", program.display()));
+        text += &lines.unwrap_or_else(|| {
+            let is_there = check::find(program.as_os_str()).is_some_and(|file| file.exists());
+            let why = if is_there { "cannot be read" } else { "not found" };
+            format!("  program  {}: {why}\n", program.display())
+        });
     }
     face.print(&text)?;
     Ok(ExitCode::from(u8::from(!known)))

@@ -139,7 +139,7 @@ fn append(path: &Path, words: u64) -> Result<()> {
     let all: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
     let log = CircularLog::new(&all);
     if log.zero() >= all.len() {
-        bail!("{name}: no zero word in it: not a circular log (or damaged)");
+        bail!("{name}: no zero word in it, and a circular log has one");
     }
     let mut zero = log.zero() as u64 * 8;
     for (at, line) in std::io::stdin().lock().lines().enumerate() {

@@ -130,11 +130,28 @@ pub(crate) fn target(typed: Option<&str>) -> Result<Vec<PathBuf>> {
             if !files.is_empty() {
                 return Ok(files);
             }
-            if PathBuf::from(format!("/proc/{pid}")).exists() {
-                bail!("process {pid} is not being profiled (or may not be looked at); try: pct attach {pid}");
+            if !PathBuf::from(format!("/proc/{pid}")).exists() {
+                bail!("there is no process {pid}");
             }
-            bail!("there is no process {pid}");
+            if let Err(why) = std::fs::read(format!("/proc/{pid}/maps")) {
+                bail!("process {pid}: its mappings cannot be read: {why}");
+            }
+            bail!("process {pid} is not being profiled; try: pct attach {pid}");
         }
         _ => Ok(vec![PathBuf::from(word)]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::target;
+
+    #[test]
+    fn a_process_that_writes_no_recording_and_one_that_is_not_there_are_told_apart() {
+        let told = |pid: u32| target(Some(&pid.to_string())).expect_err("no recording").to_string();
+        let own = told(std::process::id());
+        assert!(own.contains("is not being profiled; try: pct attach"), "{own}");
+        // Larger than any process's number.
+        assert!(told((1 << 22) + 1).starts_with("there is no process"));
     }
 }

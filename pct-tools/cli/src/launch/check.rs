@@ -49,7 +49,7 @@ impl Obstacle {
             Obstacle::Unloadable(Unloadable::Bits32) => "a 32-bit program",
             Obstacle::Unloadable(Unloadable::Machine(_)) => "a program for another machine",
             Obstacle::Go => "a Go program",
-            Obstacle::LimitsItself => "a static program that may set a filter on system calls",
+            Obstacle::LimitsItself => "a static program that can set a filter on system calls",
             Obstacle::GainsRights(_) => "a program that changes its rights at its start",
             Obstacle::Controls => "a debugger or emulator",
             Obstacle::Empty | Obstacle::UnknownFormat => "no ELF program",
@@ -89,7 +89,7 @@ impl fmt::Display for FoundProgram {
             ),
             Obstacle::LimitsItself => write!(
                 f,
-                "is statically linked and may set a filter on system calls, which would kill it with the sampler inside: it \
+                "is statically linked and can set a filter on system calls, which would kill it with the sampler inside: it \
                  is sampled from outside, which takes --clock auto or wall, --mode log, and begins at the start"
             ),
             Obstacle::Unloadable(Unloadable::Bits32) => {

@@ -21,6 +21,16 @@ pub(super) fn is_sampled(header: &Header<'_>) -> bool {
     is_alive(header) && (!is_from_outside(header) || is_traced_by_controller(header))
 }
 
+/// What is said of so many segments that are not whole: a process that is sampled rewrites them while they are read.
+pub(super) fn torn_segments(number: u64, is_sampled: bool) -> &'static str {
+    match (number, is_sampled) {
+        (1, true) => "segment was being rewritten",
+        (_, true) => "segments were being rewritten",
+        (1, false) => "segment is damaged",
+        (_, false) => "segments are damaged",
+    }
+}
+
 /// Whether a controller outside of the process writes the file.
 pub(super) fn is_from_outside(header: &Header<'_>) -> bool {
     matches!(header.clock_got(), Some(Clock::Wall | Clock::Outside))
@@ -62,4 +72,15 @@ pub(super) fn other_root_of(header: &Header<'_>) -> Option<PathBuf> {
     };
     let theirs = which(&process)?;
     (which(Path::new("/proc/self"))? != theirs && is_alive(header)).then(|| process.join("root"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_of_a_file_that_nobody_writes_are_damaged() {
+        assert_eq!(torn_segments(1, false), "segment is damaged");
+        assert_eq!(torn_segments(2, true), "segments were being rewritten");
+    }
 }

@@ -606,17 +606,16 @@ fn account_of(index: &Index<'_>, path: &Path, account: &mut Account) {
     }
     for refusal in header.refusals() {
         account.gaps_told += 1;
-        account.note(format!("{}: {}", path.display(), refused::in_words(refusal)));
+        account.note(format!("{}: {}", path.display(), refused::in_words(refusal, header.recorder())));
     }
     if let Some(line) = kernel_refusal::note(&header) {
         account.note(line);
     }
     if index.torn_segments > 0 {
         let n = index.torn_segments;
-        let were =
-            if n == 1 { "segment was being rewritten or is" } else { "segments were being rewritten or are" };
+        let were = alive::torn_segments(n, alive::is_sampled(&header));
         account.gaps_told += 1;
-        account.note(format!("{}: {n} {were} damaged; skipped", path.display()));
+        account.note(format!("{}: {n} {were}; skipped", path.display()));
     }
     if matches!(header.state(), State::Armed | State::Making) {
         if alive::is_sampled(&header) {
