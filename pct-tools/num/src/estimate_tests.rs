@@ -261,3 +261,23 @@ fn rounding_keeps_the_sum() {
         assert!(whole.iter().zip(&amounts).all(|(w, a)| (*w as f64 - a).abs() < 1.0));
     }
 }
+
+#[test]
+fn the_relative_width_says_how_sure_an_estimate_is() {
+    let width = |sizes: &[u64]| {
+        sizes
+            .iter()
+            .map(|&size| Estimate::of_bytes(size, N))
+            .sum::<Estimate>()
+            .relative_width()
+            .expect("some")
+    };
+    // Of small blocks the number of samples decides.
+    assert!((5.4..5.7).contains(&width(&[16])), "{}", width(&[16]));
+    assert!((3.4..3.6).contains(&width(&[16, 16])), "{}", width(&[16, 16]));
+    assert!((2.6..2.8).contains(&width(&[16, 16, 16])), "{}", width(&[16, 16, 16]));
+    // One block that is much larger than the interval of sampling is exact, but for what was not sampled beside it.
+    assert!(width(&[600 * N]) < 0.01);
+    assert!(width(&[2 * N]) < width(&[N]));
+    assert_eq!(Estimate::nothing(N as f64).relative_width(), None);
+}

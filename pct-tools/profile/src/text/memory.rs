@@ -1,7 +1,7 @@
 //! Tables of memory: what is live, what was live at the peak, what was allocated, every figure with its interval.
 //!
-//! Rows of fewer than three samples are below a line: what is known of them together is more than what is
-//! known of each.
+//! Rows whose intervals are too wide for their estimates are below a line: what is known of them together is more than
+//! what is known of each.
 
 use super::Layout;
 use super::memory_words::{amount, duration, interval, interval_of_count};
@@ -14,8 +14,12 @@ use crate::model::Profile;
 use crate::tree::{CallTree, Label, Node};
 use pct_num::{Estimate, float, rounded};
 
-/// Rows of fewer samples are summed up.
-pub const FEWEST_SAMPLES: u64 = 3;
+/// Rows whose interval is more than so many times as wide as their estimate are summed up. Of small blocks these are
+/// the rows of one sample and of two. The number of samples alone does not decide: one sample of a block that is much
+/// larger than the interval of sampling is exact.
+const WIDEST: f64 = 3.0;
+/// What the sentence about such rows says of them.
+pub(super) const TOO_WIDE: &str = "whose 95 % interval is more than 3 times as wide as the estimate";
 /// What lives shorter is called temporary.
 const TEMPORARY_NS: f64 = 1e6;
 
@@ -139,15 +143,20 @@ pub(crate) fn temporary_share(figures: &Figures) -> Option<f64> {
     (samples > 0).then(|| (short * float(figures.lifetimes.samples()) / float(samples)).min(1.0))
 }
 
-/// The rows that a measure has something of, with enough samples to be told each, and the others.
+/// Whether an estimate is sure enough for a row of its own.
+pub(super) fn is_sure(estimate: &Estimate) -> bool {
+    estimate.relative_width().is_some_and(|width| width <= WIDEST)
+}
+
+/// The rows that a measure has something of, those that are sure enough to be told each, and the others.
 fn told_apart<'f>(
     flat: &'f Flat<Figures>,
     wanted: &Columns,
     measure: Measure,
 ) -> (Vec<&'f Row<Figures>>, Vec<&'f Row<Figures>>) {
-    let samples = |row: &&Row<Figures>| figures_of(row, wanted).held(measure).samples();
-    let rows = flat.rows.iter().filter(|row| samples(row) > 0);
-    rows.partition(|row| samples(row) >= FEWEST_SAMPLES)
+    let estimate = |row: &Row<Figures>| *figures_of(row, wanted).estimate(measure);
+    let rows = flat.rows.iter().filter(|row| !estimate(row).is_empty());
+    rows.partition(|row| is_sure(&estimate(row)))
 }
 
 fn figures_of<'f>(row: &'f Row<Figures>, wanted: &Columns) -> &'f Figures {
@@ -194,7 +203,7 @@ pub fn texts(profile: &Profile, flat: &Flat<Figures>, measure: Measure, wanted: 
         Some(_) => names.extend(["site", "object"]),
         None => {}
     }
-    let (told, few) = told_apart(flat, &wanted, measure);
+    let (told, rough) = told_apart(flat, &wanted, measure);
     let visible = told.len().min(wanted.rows);
     let row = |row: &&Row<Figures>| {
         let figures = figures_of(row, &wanted);
@@ -213,7 +222,7 @@ pub fn texts(profile: &Profile, flat: &Flat<Figures>, measure: Measure, wanted: 
     };
     let rows = told[..visible].iter().map(row).collect();
     let mut rest = Vec::new();
-    for (rows, what) in [(&told[visible..], ""), (&few[..], " with fewer than 3 samples each")] {
+    for (rows, what) in [(&told[visible..], String::new()), (&rough[..], format!(" {TOO_WIDE}"))] {
         // What is inclusive does not add.
         if rows.is_empty() || wanted.total {
             continue;
