@@ -23,7 +23,7 @@ pub struct MemoryLook {
     /// What was live at this time after the start, e.g. 10s.
     #[arg(long, value_name = "TIME", value_parser = look::time, requires = "alloc")]
     pub at: Option<u64>,
-    /// Show also the frames of malloc, of operator new and of the containers that call them.
+    /// Show also the frames of malloc, of operator new and of the standard libraries that call them.
     #[arg(long, requires = "alloc")]
     pub all_frames: bool,
 }

@@ -3,4 +3,5 @@
 pub mod cells;
 pub mod growth;
 pub mod hide;
+mod library_names;
 pub mod rates;

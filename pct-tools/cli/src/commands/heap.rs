@@ -29,7 +29,7 @@ pub struct Args {
     /// Rows of the table, lines of the tree [default: 40, or 200; csv and json: all].
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = crate::look::number)]
     pub rows: Option<usize>,
-    /// Show also the frames of malloc, of operator new and of the containers that call them.
+    /// Show also the frames of malloc, of operator new and of the standard libraries that call them.
     #[arg(long)]
     pub all_frames: bool,
     /// Output format.

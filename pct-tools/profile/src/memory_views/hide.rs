@@ -1,12 +1,16 @@
 //! Frames of allocators at the inner end of a stack: everybody's stack ends in malloc, and what people look
 //! for is who called it.
 //!
-//! Only names say so. A frame that stands between two of the program's own functions stays: hiding begins at
+//! What standard libraries do between the allocator and the program's own function is hidden too, their public faces
+//! included: whoever calls `push_back` or `format!` looks for that line.
+//!
+//! Only names say so, of functions and of objects. A frame that stands between two of the program's own functions stays: hiding begins at
 //! the innermost frame and ends at the first one that is no allocator's. The outermost frame always stays.
 //!
 //! An interpreter allocates for the functions that it runs: below a frame of Python its own functions are
 //! hidden too, so that a site is the line of Python, or the function of an extension module.
 
+use super::library_names::{FunctionName, is_of_standard_library};
 use crate::fold::{interpreters, is_spoken};
 use crate::model::{Id as _, Profile, SAMPLER, StackId};
 
@@ -23,6 +27,7 @@ const NAMES: &[&str] = &[
     "pvalloc",
     "operator new",
     "operator new[]",
+    "__cxa_allocate_exception",
     "strdup",
     "strndup",
     "__strdup",
@@ -58,59 +63,22 @@ const NAMES: &[&str] = &[
     "PyMem_RawRealloc",
     "PyMem_RawCalloc",
 ];
-/// Names that begin so: allocators, and what containers of standard libraries call between their public face and them.
-const PREFIXES: &[&str] = &[
-    "operator new",
-    "__gnu_cxx::new_allocator<",
-    "__gnu_cxx::__alloc_traits<",
-    "std::__new_allocator<",
-    "std::allocator<",
-    "std::allocator_traits<",
-    "std::__allocated_ptr<",
-    "std::__allocate_guarded<",
-    "std::__detail::_Hashtable_alloc<",
-    "std::__1::allocator<",
-    "std::__1::allocator_traits<",
-    "std::__1::__libcpp_allocate",
-    "__libc_",
-    "__GI___libc_",
-    "__GI_",
-    "alloc::",
-    "<alloc::",
-    "hashbrown::",
-    "<hashbrown::",
-    "std::collections::hash::",
-    "pct_alloc::",
-    "<pct_alloc::Pct<",
-    "std::alloc::",
-    "<std::alloc::System as ",
-];
-
-/// The last part of a qualified name that is internal to libstdc++: `std::vector<int>::_M_realloc_insert`.
-/// Such names are reserved to the implementation.
-/// Of Rust's library crate `alloc`, what it implements for other types: `<u8 as
-/// alloc::vec::spec_from_elem::SpecFromElem>`.
-fn is_container_inside(name: &str) -> bool {
-    name.starts_with('<') && name.contains(" as alloc::")
-        || name.starts_with("std::") && (name.contains(">::_M_") || name.contains(">::_S_"))
-}
+/// Names that begin so.
+const PREFIXES: &[&str] = &["operator new", "__libc_", "__GI___libc_", "__GI_"];
+/// Objects that hold nothing but the standard library of C++, by the beginning of their file's name. Stripped ones have
+/// functions without names.
+const OBJECTS: &[&str] = &["libstdc++.so", "libc++.so", "libc++abi.so"];
 
 /// Whether a function allocates for its caller.
 #[must_use]
 pub fn is_allocator(name: &str) -> bool {
-    let plain = name.split_once('(').map_or(name, |(plain, _)| plain);
+    let plain = FunctionName::parse(name).path;
     let plain = plain.split_once('@').map_or(plain, |(plain, _)| plain);
     // What a compiler appended behind a dot (`.cold`, `.part.0`) does not count.
     let stem = plain.split_once('.').map_or(plain, |(stem, _)| stem);
-    // Templates that return something have their type in front.
-    let bare = match plain.rsplit_once(' ') {
-        Some((front, back)) if !front.contains("operator") && back.starts_with("std::") => back,
-        _ => plain,
-    };
     NAMES.contains(&stem)
-        || [plain, bare]
-            .iter()
-            .any(|name| PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || is_container_inside(name))
+        || PREFIXES.iter().any(|prefix| plain.starts_with(prefix))
+        || is_of_standard_library(name)
 }
 
 /// What a function is for hiding.
@@ -131,12 +99,18 @@ enum Role {
 pub fn callers_of_allocators(profile: &Profile) -> Vec<StackId> {
     let images = interpreters(profile);
     let functions = profile.functions.iter();
+    let of_library: Vec<bool> = profile
+        .objects
+        .iter()
+        .map(|object| OBJECTS.iter().any(|name| object.name().starts_with(name)))
+        .collect();
     // (The sampler is a frame where a wrapped function calls another one.)
     let roles: Vec<Role> = functions
         .map(|function| match function.name.as_str() {
             SAMPLER => Role::Allocator,
-            name if is_allocator(name) => Role::Allocator,
+            // A function of Python may be called malloc.
             _ if is_spoken(profile, function.object) => Role::Spoken,
+            name if of_library[function.object.index()] || is_allocator(name) => Role::Allocator,
             _ if images.contains(&function.object) => Role::Interpreter,
             _ => Role::Work,
         })
@@ -172,6 +146,8 @@ mod tests {
             "operator new(unsigned long)",
             "operator new[](unsigned long, std::nothrow_t const&)",
             "std::vector<int, std::allocator<int> >::_M_realloc_insert<int const&>(int const&)",
+            "std::vector<int, std::allocator<int> >::push_back(int&&)",
+            "__cxa_allocate_exception",
             "void std::vector<int>::_M_realloc_append<int>(int&&)",
             "std::__new_allocator<int>::allocate(unsigned long, void const*)",
             "alloc::raw_vec::RawVec<T,A>::grow_one",
@@ -184,14 +160,7 @@ mod tests {
         ] {
             assert!(is_allocator(name), "{name}");
         }
-        for name in [
-            "main",
-            "my_malloc_user",
-            "Cache::insert(int)",
-            "std::sort<int*>(int*, int*)",
-            "mallocate",
-            "Session::malloc_all",
-        ] {
+        for name in ["main", "my_malloc_user", "Cache::insert(int)", "mallocate", "Session::malloc_all"] {
             assert!(!is_allocator(name), "{name}");
         }
     }
@@ -228,6 +197,43 @@ mod tests {
         let shown = callers_of_allocators(&p);
         let names = leaves.map(|leaf| p.functions[p.leaf(shown[leaf.index()])].name.as_str());
         assert_eq!(names, ["_PyEval_EvalFrameDefault", "load", "resize", "load"]);
+    }
+
+    #[test]
+    fn what_libstdcxx_does_for_its_caller_is_hidden_whatever_its_name() {
+        let mut b = Builder::new(false);
+        let program = b.object(Object::new("/srv/prog", ObjectKind::File));
+        let library = b.object(Object::new("/usr/lib/libstdc++.so.6.0.30", ObjectKind::File));
+        let module = b.object(Object::new("/srv/load.py", ObjectKind::Module(Language::Python)));
+        let mut leaf = |stack: &[(_, &str)]| {
+            let mut at = None;
+            for (object, name) in stack {
+                let function = b.function(*object, name);
+                let frame = b.plain_frame(function);
+                at = Some(b.stack(at, frame));
+            }
+            at.expect("a frame")
+        };
+        let leaves = [
+            leaf(&[
+                (program, "main"),
+                (program, "print_numbers()"),
+                (program, "std::ostream& std::ostream::_M_insert<long>(long)"),
+                (library, "[libstdc++.so.6.0.30+0x123200]"),
+                (library, "operator new(unsigned long)"),
+            ]),
+            // What the library calls back is the program's.
+            leaf(&[
+                (library, "execute_native_thread_routine"),
+                (program, "work()"),
+                (program, "std::map<int, int>::operator[](int const&)"),
+            ]),
+            leaf(&[(module, "load"), (module, "malloc")]),
+        ];
+        let p = b.finish();
+        let shown = callers_of_allocators(&p);
+        let names = leaves.map(|leaf| p.functions[p.leaf(shown[leaf.index()])].name.as_str());
+        assert_eq!(names, ["print_numbers()", "work()", "malloc"]);
     }
 
     #[test]
