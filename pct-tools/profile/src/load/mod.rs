@@ -39,6 +39,7 @@ pub mod whole;
 
 pub use objects::{address_in_object, object_info, start_of_process};
 pub use options::{Error, Options, WantedMemory};
+pub(crate) use unsampled::NOBODY;
 
 use crate::fold;
 use crate::model::{Account, Profile};

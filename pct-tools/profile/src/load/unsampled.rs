@@ -183,7 +183,7 @@ const BETWEEN: &str = "[between samples]";
 const REST: &str = "[exit, or not profiled]";
 const UNREADABLE: &str = "[file not readable]";
 /// The process that time of unknown processes is booked to.
-const NOBODY: &str = "[not sampled]";
+pub(crate) const NOBODY: &str = "[not sampled]";
 
 /// Whose time a row is.
 #[derive(Clone, PartialEq, Eq, Hash)]

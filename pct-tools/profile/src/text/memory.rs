@@ -4,12 +4,15 @@
 //! what is known of each.
 
 use super::Layout;
+use super::memory_digest::is_the_peak;
 use super::memory_words::{amount, duration, interval, interval_of_count};
 use super::numbers::{bytes, count, thousands};
 use super::table::{Column, Rank, Table, tame};
 use super::tree::{self, Prune};
 use crate::flat::{Flat, Row};
-use crate::memory::{Figures, Lifetimes, Measure, Memory, MemoryAmount};
+use crate::ids::ProcessId;
+use crate::load::NOBODY;
+use crate::memory::{Figures, Lifetimes, Measure, Memory, MemoryAmount, ProcessMemory};
 use crate::model::Profile;
 use crate::tree::{CallTree, Label, Node};
 use pct_num::{Estimate, float, rounded};
@@ -321,27 +324,33 @@ pub fn tree(
 /// What was allocated, what is live, what was at the peak, by how many samples: two lines.
 #[must_use]
 pub fn headline(profile: &Profile, memory: &Memory, all: &Figures) -> String {
-    let peak = memory.processes.iter().filter_map(|process| process.peak_ns).max();
-    let at = match peak {
-        Some(ns) if memory.processes.len() == 1 => format!(" at {} s", super::numbers::seconds(ns)),
-        _ => String::new(),
-    };
     let allocated: MemoryAmount =
         memory.processes.iter().fold(MemoryAmount::default(), |sum, process| sum + process.allocated);
     let in_words = |estimate: &Estimate| {
         let estimate = *estimate + Estimate::nothing(float(memory.interval()));
         format!("{} ({})", bytes(estimate.amount), interval(&estimate))
     };
-    let others =
-        if profile.processes.len() > memory.processes.len() { "; others were not sampled" } else { "" };
+    // Of the whole program: a site that was picked may have had less at the program's peak than it has at the end.
+    let whole = memory.sums.iter().map(|sum| sum.allocated.samples()).sum::<u64>() == all.allocated.samples();
+    let peak = if whole && is_the_peak(all.live.bytes.amount, all.peak.bytes.amount) {
+        "which is the peak".to_owned()
+    } else {
+        let at = match &memory.processes[..] {
+            [ProcessMemory { peak_ns: Some(ns), .. }] => format!(" at {} s", super::numbers::seconds(*ns)),
+            _ => String::new(),
+        };
+        format!("peak {}{at}", in_words(&all.peak.bytes))
+    };
+    let is_sampled = |id: ProcessId| memory.processes.iter().any(|process| process.process == id);
+    let others = profile.processes.enumerate().any(|(id, process)| process.name != NOBODY && !is_sampled(id));
     format!(
-        "live {}, peak {}{at}\nallocated {} in {} blocks; {} in {}, one per {}{others}",
+        "live {}, {peak}\nallocated {} in {} blocks; {} in {}, one per {}{}",
         in_words(&all.live.bytes),
-        in_words(&all.peak.bytes),
         in_words(&allocated.bytes),
         amount(allocated.blocks.amount),
         count(allocated.samples(), "sample", "samples"),
         count(memory.processes.len() as u64, "process", "processes"),
         pct_num::bytes_binary(memory.interval_asked()),
+        if others { "; others were not sampled" } else { "" },
     )
 }

@@ -11,6 +11,7 @@ pub mod growth;
 pub mod memory;
 pub mod memory_account;
 pub mod memory_data;
+pub mod memory_digest;
 pub mod memory_words;
 pub mod numbers;
 pub mod parallelism;

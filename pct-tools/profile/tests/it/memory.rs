@@ -9,7 +9,7 @@ use pct_profile::flat::Order;
 use pct_profile::load::{Options, WantedMemory, load};
 use pct_profile::memory::growth::{Side, between, over_time};
 use pct_profile::memory::{Figures, Measure, MemoryCell, Selection, When};
-use pct_profile::text::{Layout, growth, memory as text, memory_account, memory_data as data};
+use pct_profile::text::{Layout, growth, memory as text, memory_account, memory_data as data, memory_digest};
 use pct_profile::{By, CallTree, Flat, Profile, Split};
 use program::{N, Program, example};
 
@@ -127,6 +127,42 @@ fn the_report_says_what_people_ask() {
     let csv = data::csv(&profile, &flat, usize::MAX);
     let widths: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
     assert!(widths.iter().all(|width| *width == 23), "{csv}");
+}
+
+#[test]
+fn the_end_of_a_run_names_the_largest_sites() {
+    let profile = loaded(&example(3, false).finish(), WantedMemory::Tables);
+    let all: Figures = cells(&profile, Measure::Live).iter().map(|cell| cell.figures).sum();
+    let live = text::headline(&profile, &profile.memory, &all);
+    let live = live.strip_prefix("live ").and_then(|rest| rest.split_once(", peak ")).expect("a head").0;
+    let lines = memory_digest::lines(&profile, &Layout::default());
+    assert_eq!(lines.len(), 3, "{lines:#?}");
+    assert!(lines[0].starts_with("memory: peak "), "{lines:#?}");
+    assert!(lines[0].contains(&format!("live at the end {live}; one sample per 64 KiB")), "{lines:#?}");
+    assert!(lines[1].starts_with("  at the peak: ") && lines[1].contains("% insert, "), "{lines:#?}");
+    assert!(lines[2].starts_with("  live at the end: ") && lines[2].contains("% insert, "), "{lines:#?}");
+    // What only grows has its peak at the end, whatever the sampler noted before.
+    let mut p = Program::new(3, &["main;load"]);
+    for _ in 0..100 {
+        p.allocate(0, N);
+    }
+    let profile = loaded(&p.finish(), WantedMemory::Tables);
+    let lines = memory_digest::lines(&profile, &Layout::default());
+    assert!(lines[0].contains(" live at the end, which is the peak; one sample per 64 KiB"), "{lines:#?}");
+    assert_eq!(lines[1..], ["  live at the end: 100.0% load"]);
+    let all: Figures = cells(&profile, Measure::Live).iter().map(|cell| cell.figures).sum();
+    let head = text::headline(&profile, &profile.memory, &all);
+    assert!(head.contains("), which is the peak\n"), "{head}");
+    // Nothing is known well enough of one small sample to name its site.
+    let mut p = Program::new(5, &["main;tiny"]);
+    while p.entries_mut().is_empty() {
+        p.allocate(0, N / 8);
+    }
+    let lines = memory_digest::lines(&loaded(&p.finish(), WantedMemory::Tables), &Layout::default());
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    let none =
+        memory_digest::lines(&loaded(&example(3, true).finish(), WantedMemory::Nothing), &Layout::default());
+    assert_eq!(none, ["memory: the allocations of no process were sampled"]);
 }
 
 /// Where samples came too often each stands for more bytes, and so does one that was not drawn.

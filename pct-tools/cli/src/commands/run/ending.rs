@@ -1,4 +1,4 @@
-//! After the program's end: its account beside the data, and the table.
+//! After the program's end: its account beside the data, the table, and a few lines of memory.
 
 use super::args::{Args, On};
 use crate::face::{Face, say, say_to_terminal};
@@ -11,8 +11,9 @@ use pct_profile::flat::Order;
 use pct_profile::load;
 use pct_profile::load::run::Info;
 use pct_profile::load::status;
+use pct_profile::load::{Options, WantedMemory};
 use pct_profile::text::flat::Columns;
-use pct_profile::text::{Layout, account, flat, numbers};
+use pct_profile::text::{Layout, account, flat, memory_digest, numbers};
 use pct_profile::{By, Flat, Split};
 use std::collections::HashSet;
 use std::path::Path;
@@ -135,13 +136,23 @@ fn why_none(args: &Args, obstacle: Option<&FoundProgram>, ended: &Ended, heard: 
     }
 }
 
+/// What most people want next.
+fn hint(args: &Args, run: &str) -> String {
+    let next = crate::cli::next_step(run, if args.alloc.is_some() { &["view"] } else { &["flame", "view"] });
+    match next.strip_prefix("try: ") {
+        Some(next) if args.alloc.is_some() => format!("try: pct report --alloc {run}   or: {next}"),
+        _ => next,
+    }
+}
+
 /// The closing table, to stderr or where --report says.
 fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
     let shown = std::env::current_dir()
         .ok()
         .and_then(|here| folder.strip_prefix(here).ok().map(Path::to_owned))
         .unwrap_or_else(|| folder.to_owned());
-    let profile = look::load(&[folder.to_owned()], &look::defaults(), face)?;
+    let memory = if args.alloc.is_some() { WantedMemory::Tables } else { WantedMemory::Nothing };
+    let profile = look::load(&[folder.to_owned()], &Options { memory, ..look::defaults() }, face)?;
     let style = if args.report.is_some() { Layout::default() } else { face.err.layout() };
     let mut text = String::new();
     let show = |line: &str| format!("{}\n", pct_text::visible_lines(line));
@@ -154,6 +165,12 @@ fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
             let columns = Columns { rows: args.rows, total: false, split_system: false, samples: false };
             text.push('\n');
             text += &flat::table(&profile, &table, columns, &style);
+        }
+    }
+    if args.alloc.is_some() {
+        text.push('\n');
+        for line in memory_digest::lines(&profile, &style) {
+            text += &show(&line);
         }
     }
     if !face.quiet {
@@ -169,7 +186,7 @@ fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
             );
         }
         let name = shown.display();
-        text += &show(&format!("{name}/   {}", crate::cli::next_step(&name.to_string(), &["flame", "view"])));
+        text += &show(&format!("{name}/   {}", hint(args, &name.to_string())));
     }
     match &args.report {
         None => say_to_terminal(&text),

@@ -117,6 +117,17 @@ fn nothing_is_left_of_a_run_without_samples() {
 }
 
 #[test]
+fn a_run_with_alloc_ends_with_memory_and_the_way_to_more() {
+    let d = dir();
+    let words = ["run", "--alloc=64K", "-o", "r", "--", "sh", "-c", BUSY];
+    let with = err(&pct(d.path(), &words));
+    assert!(with.contains("\nmemory: ") && with.contains("; one sample per 64 KiB\n"), "{with}");
+    assert!(with.contains("r/   try: pct report --alloc r   or: "), "{with}");
+    let without = err(&pct(d.path(), &["run", "-o", "s", "--", "sh", "-c", BUSY]));
+    assert!(!without.contains("memory: ") && !without.contains("--alloc"), "{without}");
+}
+
+#[test]
 fn the_report_can_go_to_a_file() {
     let d = dir();
     let output = pct(d.path(), &["run", "-o", "r", "--report", "table.txt", "--", "sh", "-c", BUSY]);
