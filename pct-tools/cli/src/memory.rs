@@ -6,11 +6,12 @@ use crate::face::Face;
 use crate::look::{self, Look};
 use anyhow::{Result, bail};
 use pct_profile::Profile;
+use pct_profile::load::run::Info;
 use pct_profile::load::{Options, WantedMemory};
 use pct_profile::memory::{Measure, MemoryCell, Selection, When};
-use pct_profile::model::ObjectKind;
 use pct_profile::text::numbers::seconds;
 use pct_symbols::allocator::{self, Inside, Linkage};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// How memory is looked at.
@@ -102,22 +103,41 @@ pub fn load(paths: &[PathBuf], look: &Look, memory: WantedMemory, face: &Face) -
                  they are: pct report --type inuse_space {name}"
             );
         }
-        if let Some((program, inside)) = unseen_program(&profile) {
-            bail!("{}: its allocations were not sampled: {program} {inside}", name(paths, &profile));
-        }
-        bail!(
-            "{}: its allocations were not sampled; record them by: pct run --alloc -- COMMAND",
-            name(paths, &profile)
-        );
+        bail!("{}: {}", name(paths, &profile), why_no_memory(&profile, were_asked_for(paths)));
     }
     Ok(profile)
 }
 
-/// A program of the recording whose memory no library can see: a static one, or one of Go.
+/// Whether any of these runs was to sample allocations. `None`: a recording does not say so.
+fn were_asked_for(paths: &[PathBuf]) -> Option<bool> {
+    let asked = paths.iter().map(|path| Info::read(path).and_then(|info| info.alloc));
+    asked.reduce(|one, other| match (one, other) {
+        (Some(true), _) | (_, Some(true)) => Some(true),
+        (one, other) => one.and(other),
+    })?
+}
+
+fn why_no_memory(profile: &Profile, asked: Option<bool>) -> String {
+    const HOW: &str = "record them by: pct run --alloc -- COMMAND";
+    match (asked, unseen_program(profile)) {
+        (Some(false), _) => format!("its allocations were not recorded, as --alloc was not given; {HOW}"),
+        (Some(true), Some((program, inside))) => {
+            format!("its allocations were not sampled: {program} {inside}")
+        }
+        (Some(true), None) => {
+            "--alloc was given, and none of its processes recorded an allocation".to_owned()
+        }
+        (None, _) => format!("its allocations were not sampled; {HOW}"),
+    }
+}
+
+/// A program of the recording whose memory no library can see: a static one, or one of Go. Libraries are not asked: each
+/// of them is without a loader, as static programs are.
 fn unseen_program(profile: &Profile) -> Option<(&str, Inside)> {
-    let files = profile.objects.iter().filter(|object| object.kind == ObjectKind::File);
+    let programs: BTreeSet<&str> =
+        profile.processes.iter().map(|process| process.executable.as_str()).collect();
     let mut inside =
-        files.filter_map(|object| Some((object.path.as_str(), allocator::inside(Path::new(&object.path))?)));
+        programs.into_iter().filter_map(|path| Some((path, allocator::inside(Path::new(path))?)));
     inside.find(|(_, inside)| matches!(inside.linkage, Linkage::Static | Linkage::Go))
 }
 
@@ -143,6 +163,65 @@ pub fn warn_of_incomplete_log(profile: &Profile, at: u64, face: &Face) {
                 seconds(at)
             )),
             Some(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pct_profile::model::{Builder, Object, ObjectKind, Process};
+
+    /// A recording of this test's own program, with a library that has no loader, as none has.
+    fn profile() -> Profile {
+        let exe = std::env::current_exe().expect("it has a path");
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("it has maps");
+        let library = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
+        let library =
+            library.map(str::to_owned).find(|path| path.contains("/libc.so") || path.contains("/libc-"));
+        let library = library.expect("a C library");
+        assert!(
+            allocator::inside(Path::new(&library)).is_some(),
+            "taken alone it looks like a static program"
+        );
+        let mut b = Builder::new(false);
+        b.object(Object::new(&library, ObjectKind::File));
+        b.process(Process { executable: exe.display().to_string(), ..Process::default() });
+        b.finish()
+    }
+
+    #[test]
+    fn a_recording_without_memory_says_why() {
+        let why = |asked| why_no_memory(&profile(), asked);
+        let not_given = "its allocations were not recorded, as --alloc was not given; \
+                         record them by: pct run --alloc -- COMMAND";
+        assert_eq!(why(Some(false)), not_given);
+        assert_eq!(why(Some(true)), "--alloc was given, and none of its processes recorded an allocation");
+        assert_eq!(why(None), "its allocations were not sampled; record them by: pct run --alloc -- COMMAND");
+    }
+
+    #[test]
+    fn the_runs_say_whether_memory_was_asked_for() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let run = |name: &str, alloc| {
+            let folder = dir.path().join(name);
+            std::fs::create_dir(&folder).expect("made");
+            Info { alloc, ..Info::default() }.write(&folder).expect("written");
+            folder
+        };
+        let [with, without, old] = [("with", Some(true)), ("without", Some(false)), ("old", None)]
+            .map(|(name, alloc)| run(name, alloc));
+        let file = dir.path().join("one.pct");
+        for (paths, asked) in [
+            (vec![&with], Some(true)),
+            (vec![&without], Some(false)),
+            (vec![&without, &with], Some(true)),
+            (vec![&old], None),
+            (vec![&without, &file], None),
+            (vec![], None),
+        ] {
+            let paths: Vec<PathBuf> = paths.into_iter().cloned().collect();
+            assert_eq!(were_asked_for(&paths), asked, "{paths:?}");
         }
     }
 }

@@ -131,6 +131,8 @@ pub struct Process {
     pub parent: Option<u32>,
     /// Short name: the executable's, or `interpreter script`.
     pub name: String,
+    /// Path of its executable, where known; of a script its interpreter's.
+    pub executable: String,
     /// Whole command line.
     pub command: Vec<String>,
     /// Start in nanoseconds since [`Profile::start_realtime_ns`].

@@ -216,6 +216,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
                 signal: ended.status.err().map(i64::from),
                 obstacle: obstacle.map(ToString::to_string),
                 attached: false,
+                alloc: Some(args.alloc.is_some()),
                 runs: 1,
             };
             let kind = ending::Kind {

@@ -18,6 +18,7 @@ pub(super) fn process_of(index: &Index<'_>, path: &Path) -> (Process, u64) {
         pid: header.pid(),
         parent: Some(header.ppid()).filter(|&ppid| ppid != 0),
         name: process_name(&exe, &command, first),
+        executable: exe,
         command,
         start_ns: 0,
         clock,

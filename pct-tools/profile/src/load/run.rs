@@ -3,11 +3,11 @@
 //! ```json
 //! {"version": 1, "command": ["./render", "scene.json"], "pid": 4711, "started_realtime_ns": 1, "elapsed_ns": 2,
 //!  "user_ns": 3, "system_ns": 4, "status": 0, "signal": null, "obstacle": null, "runs": 1,
-//!  "attached": false}
+//!  "attached": false, "alloc": true}
 //! ```
 //!
 //! CPU times are the kernel's, of the program and all children that were waited for. `obstacle` is the line that
-//! says why the program could not be sampled, if so. Unknown members are ignored.
+//! says why the program could not be sampled, if so. `alloc` says whether allocations were to be sampled. Unknown members are ignored.
 
 use crate::model::Account;
 use pct_num::float;
@@ -44,6 +44,8 @@ pub struct Info {
     pub obstacle: Option<String>,
     /// The program ran before it was sampled: its CPU times are those since then.
     pub attached: bool,
+    /// Allocations were to be sampled. `None` = not known.
+    pub alloc: Option<bool>,
     /// How many runs the folder holds: times are their sums, the rest is of the last one.
     pub runs: u64,
 }
@@ -76,7 +78,7 @@ impl Info {
             "user_ns": self.user_ns, "system_ns": self.system_ns,
             "stolen_ns": self.stolen_ns,
             "status": self.status, "signal": self.signal, "obstacle": self.obstacle, "runs": self.runs,
-            "attached": self.attached,
+            "attached": self.attached, "alloc": self.alloc,
         });
         let path = folder.join(FILE);
         let temporary = folder.join(format!(".{FILE}.{}", std::process::id()));
@@ -114,6 +116,7 @@ impl Info {
             signal: value.get("signal").and_then(Value::as_i64),
             obstacle: value.get("obstacle").and_then(Value::as_str).map(str::to_owned),
             attached: value.get("attached").and_then(Value::as_bool).unwrap_or(false),
+            alloc: value.get("alloc").and_then(Value::as_bool),
             runs: number("runs").unwrap_or(1),
         })
     }
@@ -129,6 +132,8 @@ impl Info {
             system_ns: before.system_ns.saturating_add(self.system_ns),
             stolen_ns: before.stolen_ns.saturating_add(self.stolen_ns),
             runs: before.runs.saturating_add(1),
+            // No run with them means none.
+            alloc: before.alloc.zip(self.alloc).map(|(before, now)| before || now),
             ..self
         }
     }
@@ -166,8 +171,10 @@ mod tests {
     fn a_folder_of_several_runs_has_their_sum() {
         let dir = tempfile::tempdir().expect("a folder");
         for n in 1..4 {
-            let once = Info { user_ns: 3, system_ns: 2, elapsed_ns: 7, runs: 1, ..Info::default() };
+            let alloc = Some(n == 2);
+            let once = Info { user_ns: 3, system_ns: 2, elapsed_ns: 7, runs: 1, alloc, ..Info::default() };
             let info = once.after_earlier(dir.path());
+            assert_eq!(info.alloc, Some(n >= 2), "one of them is enough");
             assert_eq!((info.user_ns, info.system_ns, info.elapsed_ns, info.runs), (3 * n, 2 * n, 7 * n, n));
             info.write(dir.path()).expect("written");
         }
@@ -194,6 +201,7 @@ mod tests {
             stolen_ns: 3,
             signal: Some(9),
             obstacle: Some("is static".into()),
+            alloc: Some(true),
             ..Info::default()
         };
         info.write(&dir).expect("written");

@@ -93,6 +93,7 @@ impl Tree {
             stolen_ns: run::stolen_ns().saturating_sub(self.stolen_before),
             runs: 1,
             attached: true,
+            alloc: Some(false),
             ..Info::default()
         };
         info.after_earlier(folder).write(folder)
