@@ -83,9 +83,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if args.continuous {
         return continuous::run(args, found.as_ref(), library.as_deref(), face);
     }
-    if args.alloc.is_some() {
-        start::say_who_serves_memory(found.as_ref(), face);
-    }
+    let said = args.alloc.is_some() && start::say_who_serves_memory(found.as_ref(), face);
     let began = Instant::now();
     let stolen_before = stolen_ns();
     let started_realtime_ns = SystemTime::now()
@@ -97,7 +95,12 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     // from outside what the program starts is looked at too, so nothing is preloaded
     let controls = found.as_ref().is_some_and(|found| found.obstacle == Some(Obstacle::Controls));
     let preload = library.as_deref().filter(|_| outside.is_none() && !controls);
-    if args.wait {
+    let unrecorded = match args {
+        Args { wait: true, .. } => Some("--wait: the program's waits"),
+        Args { alloc: Some(_), .. } if !said => Some("--alloc: the program's allocations"),
+        _ => None,
+    };
+    if let Some(unrecorded) = unrecorded {
         let why = match (outside, preload) {
             (Some(_), _) => Some("it is sampled from outside"),
             _ if fixed => Some("it is statically linked"),
@@ -105,7 +108,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             (None, Some(_)) => None,
         };
         if let Some(why) = why {
-            face.warn(format_args!("--wait: the program's waits are not recorded: {why}"));
+            face.warn(format_args!("{unrecorded} are not recorded: {why}"));
         }
     }
     let mut spare = library.as_ref().filter(|_| outside.is_none() && !controls).and_then(|_| Spare::make());

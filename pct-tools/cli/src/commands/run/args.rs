@@ -303,6 +303,9 @@ pub(super) fn sensible(args: &Args) -> Result<(), errors::Usage> {
         () if args.shift.is_some() && args.mode != Some(Mode::Counts) => {
             wrong("--shift is about the counters of --mode counts, which was not asked for")
         }
+        () if args.alloc.is_some() && args.clock == Some(Clock::Wall) => wrong(
+            "--alloc counts inside the program, and --clock wall samples it from outside: give one of them",
+        ),
         () if args.report.as_deref() == Some(Path::new("-")) => {
             wrong("--report -: stdout is the program's own; name a file, or leave it out for stderr")
         }
@@ -345,12 +348,17 @@ pub(super) mod tests {
             (vec!["--shift", "3"], "--mode counts"),
             (vec!["--mode", "log", "--shift", "3"], "--mode counts"),
             (vec!["--report", "-"], "stdout"),
+            (vec!["--alloc", "--clock", "wall"], "--clock wall"),
         ] {
             let args = args(&[&words[..], &["--", "true"]].concat());
             let why = sensible(&args).expect_err("refused").to_string();
             assert!(why.contains(named), "{words:?}: {why}");
         }
-        for words in [vec!["--on", "signal", "--toggle", "USR1"], vec!["--mode", "counts", "--shift", "3"]] {
+        for words in [
+            vec!["--on", "signal", "--toggle", "USR1"],
+            vec!["--mode", "counts", "--shift", "3"],
+            vec!["--alloc", "--clock", "perf"],
+        ] {
             assert!(sensible(&args(&[&words[..], &["--", "true"]].concat())).is_ok(), "{words:?}");
         }
     }

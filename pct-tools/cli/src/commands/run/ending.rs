@@ -137,10 +137,10 @@ fn why_none(args: &Args, obstacle: Option<&FoundProgram>, ended: &Ended, heard: 
 }
 
 /// What most people want next.
-fn hint(args: &Args, run: &str) -> String {
-    let next = crate::cli::next_step(run, if args.alloc.is_some() { &["view"] } else { &["flame", "view"] });
+fn hint(run: &str, has_memory: bool) -> String {
+    let next = crate::cli::next_step(run, if has_memory { &["view"] } else { &["flame", "view"] });
     match next.strip_prefix("try: ") {
-        Some(next) if args.alloc.is_some() => format!("try: pct report --alloc {run}   or: {next}"),
+        Some(next) if has_memory => format!("try: pct report --alloc {run}   or: {next}"),
         _ => next,
     }
 }
@@ -186,7 +186,7 @@ fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
             );
         }
         let name = shown.display();
-        text += &show(&format!("{name}/   {}", hint(args, &name.to_string())));
+        text += &show(&format!("{name}/   {}", hint(&name.to_string(), !profile.memory.is_empty())));
     }
     match &args.report {
         None => say_to_terminal(&text),

@@ -102,12 +102,15 @@ fn beside_asan(given: Option<OsString>) -> OsString {
 }
 
 /// `--alloc`: says so if the program carries an allocator that cannot be seen, and what would help. A malloc that the
-/// program exports is told by the sampler in the process, also of programs that this one executes.
-pub(super) fn say_who_serves_memory(found: Option<&FoundProgram>, face: &Face) {
-    let Some(program) = found.map(|found| &found.program) else { return };
-    if let Some(inside) = allocator::inside(program).filter(|inside| inside.linkage != Linkage::Exported) {
+/// program exports is told by the sampler in the process, also of programs that this one executes. Returns whether it said
+/// something.
+pub(super) fn say_who_serves_memory(found: Option<&FoundProgram>, face: &Face) -> bool {
+    let Some(program) = found.map(|found| &found.program) else { return false };
+    let inside = allocator::inside(program).filter(|inside| inside.linkage != Linkage::Exported);
+    if let Some(inside) = &inside {
         face.warn(format_args!("--alloc: {} {inside}", program.display()));
     }
+    inside.is_some()
 }
 
 /// Says why the program could not be executed; the status that env(1) would end with.
