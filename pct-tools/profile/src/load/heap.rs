@@ -397,6 +397,8 @@ impl Heap {
             server: server(&header),
             allocated: if samples > 0 { of_account } else { of_sums },
             peak_ns: (self.peak != 0).then(|| realtime(self.peak)),
+            // The sampler notes its parent's file in a child of fork alone: an executed program starts anew.
+            is_forked: !header.text(pct_format::layout::Text::Parent).is_empty(),
             inherited,
             own_bytes: count(account::OWN_BYTES),
             losses,

@@ -40,6 +40,27 @@ pub struct MemoryLosses {
     pub half_written: u64,
 }
 
+impl MemoryLosses {
+    /// What was lost here or there.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self {
+            untracked: (
+                self.untracked.0.saturating_add(other.untracked.0),
+                self.untracked.1 + other.untracked.1,
+            ),
+            missed_frees: self.missed_frees.saturating_add(other.missed_frees),
+            without_stack: self.without_stack.saturating_add(other.without_stack),
+            without_sum: self.without_sum.saturating_add(other.without_sum),
+            nested: self.nested.saturating_add(other.nested),
+            early_calls: self.early_calls.saturating_add(other.early_calls),
+            shared: self.shared.saturating_add(other.shared),
+            damaged: self.damaged.saturating_add(other.damaged),
+            half_written: self.half_written.saturating_add(other.half_written),
+        }
+    }
+}
+
 /// What the memory of a process was at an instant, in octets; `None` = not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Level {
@@ -107,6 +128,8 @@ pub struct ProcessMemory {
     pub allocated: MemoryAmount,
     /// When most was live, nanoseconds since the profile's start, where known.
     pub peak_ns: Option<u64>,
+    /// A fork made it. What its parent had allocated before is the parent's, and not in its figures.
+    pub is_forked: bool,
     /// Samples that the parent had live at the fork, and the octets that they stand for.
     pub inherited: (u64, f64),
     /// Octets of our own tables in the process.
@@ -129,11 +152,5 @@ impl ProcessMemory {
     #[must_use]
     pub fn coarsest_interval(&self) -> u64 {
         self.interval.saturating_mul(1 << self.most_shift.min(40))
-    }
-    /// The share of the samples whose free was not seen, as a fraction of 1.
-    #[must_use]
-    pub fn missed_share(&self) -> f64 {
-        let samples = self.allocated.samples();
-        if samples == 0 { 0.0 } else { pct_num::float(self.losses.missed_frees) / pct_num::float(samples) }
     }
 }

@@ -2,13 +2,17 @@
 
 use super::memory_words::{estimate_json, interval, limit};
 use super::numbers::{bytes, count, seconds, share};
-use crate::memory::{Figures, Level, Memory, ProcessMemory, Server};
+use crate::memory::{Figures, Level, Memory, MemoryLosses, ProcessMemory, Server};
 use crate::model::Profile;
 use pct_num::{Estimate, bytes_binary, float, rounded};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Frees that were not seen make the view of what is live doubtful from this share of the samples on.
 const DOUBTFUL_MISSED: f64 = 0.01;
+
+/// Processes that have lines of their own at most, and one more if it is the only other one.
+const MOST_PROCESSES: usize = 3;
 
 /// Estimates of what is live that differ by less than this share are taken for those of one instant.
 const SAME_INSTANT: f64 = 0.01;
@@ -22,16 +26,16 @@ pub struct Account {
     pub parts: Vec<(&'static str, u64)>,
     /// Anonymous memory that no part explains: the allocator's slack if that is not known, the data of libraries, maps.
     pub rest: u64,
-    /// More was live than is resident: by so much. It was never touched, or is swapped out.
+    /// Live memory that is not resident, by the lower limit of what is live: what was never touched, what is swapped out.
     pub over: u64,
 }
 
 impl Account {
-    /// Of a process at an instant, given what was live then.
+    /// Of a process at an instant, given what was live then and the lower limit of that.
     #[must_use]
-    pub fn at_instant(level: &Level, live: f64) -> Option<Self> {
+    pub fn at_instant(level: &Level, live: f64, low: f64) -> Option<Self> {
         let resident = level.resident()?;
-        let live = rounded(live.clamp(0.0, 1e18));
+        let [live, low] = [live, low].map(|octets| rounded(octets.clamp(0.0, 1e18)));
         let mut parts = vec![("live", live)];
         let of_anonymous = [("allocator's slack", level.slack), ("thread stacks", level.stacks)];
         let of_others =
@@ -42,12 +46,13 @@ impl Account {
             }
         }
         let anonymous = level.resident_anonymous.unwrap_or(0);
-        let explained = of_anonymous.iter().filter_map(|(_, octets)| *octets).fold(live, u64::saturating_add);
+        let with_others =
+            |live| of_anonymous.iter().filter_map(|(_, octets)| *octets).fold(live, u64::saturating_add);
         Some(Self {
             resident,
             parts,
-            rest: anonymous.saturating_sub(explained),
-            over: explained.saturating_sub(anonymous),
+            rest: anonymous.saturating_sub(with_others(live)),
+            over: with_others(low).saturating_sub(anonymous),
         })
     }
     /// Resident memory without what nothing explains.
@@ -57,28 +62,36 @@ impl Account {
     }
 }
 
-/// The account of one process at the end of the recording.
-#[must_use]
-pub fn at_end(process: &ProcessMemory, live: f64) -> Option<Account> {
-    Account::at_instant(process.levels.last()?, live)
-}
-
-/// The closing lines: what resident memory is made of, what cannot be seen, what was not seen.
+/// The closing lines: what resident memory is made of, what cannot be seen, what was not seen. Of many processes those
+/// that have most are told each, the others in sum.
 #[must_use]
 pub fn closing(
     profile: &Profile,
     memory: &Memory,
     live_of: &dyn Fn(&ProcessMemory) -> Figures,
 ) -> Vec<String> {
+    let mut processes: Vec<(&ProcessMemory, Estimate)> =
+        memory.processes.iter().map(|process| (process, live_of(process).live.bytes)).collect();
+    let many = processes.len() > MOST_PROCESSES + 1;
+    if many {
+        let resident = |process: &ProcessMemory| process.levels.last().and_then(Level::resident);
+        processes.sort_by(|(a, a_live), (b, b_live)| {
+            b_live.amount.total_cmp(&a_live.amount).then_with(|| resident(b).cmp(&resident(a)))
+        });
+    }
+    let (told, rest) = processes.split_at(if many { MOST_PROCESSES } else { processes.len() });
     let mut lines = Vec::new();
-    for process in &memory.processes {
-        let of = if memory.processes.len() == 1 {
-            String::new()
-        } else {
-            let about = &profile.processes[process.process];
-            format!("{} ({}): ", pct_text::visible(&about.name), about.pid)
+    let mut add = |of: &str, more: Vec<String>| lines.extend(more.iter().map(|line| format!("{of}{line}")));
+    for (process, live) in told {
+        let about = &profile.processes[process.process];
+        let of = match memory.processes.len() {
+            1 => String::new(),
+            _ => format!("{} ({}): ", pct_text::visible(&about.name), about.pid),
         };
-        lines.extend(of_process(process, &live_of(process)).into_iter().map(|line| format!("{of}{line}")));
+        add(&of, of_process(process, live));
+    }
+    if !rest.is_empty() {
+        add(&format!("{} more processes: ", rest.len()), in_sum(rest));
     }
     if !memory.is_empty() {
         lines.push(limit(memory));
@@ -88,71 +101,117 @@ pub fn closing(
     lines.iter().map(|line| pct_text::visible_lines(line).into_owned()).collect()
 }
 
-fn of_process(process: &ProcessMemory, figures: &Figures) -> Vec<String> {
+fn of_process(process: &ProcessMemory, live: &Estimate) -> Vec<String> {
     let mut lines = Vec::new();
-    let live = &figures.live.bytes;
+    lines.extend(process.levels.last().and_then(|level| of_level(process, level, live)));
+    lines.extend(who_serves(process));
+    lines.extend(interval_rose(process));
+    lines.extend(NotSeen::from_process(process).lines());
+    lines
+}
+
+/// What resident memory was made of when it was read last.
+fn of_level(process: &ProcessMemory, level: &Level, live: &Estimate) -> Option<String> {
     // A program that runs or was killed may have more or less live than when its resident memory was read
     // last: compared is what was live then.
-    let then = |level: &Level| {
-        let then = float(level.live);
-        let is_now = (then - live.amount).abs() <= SAME_INSTANT * then.max(live.amount);
-        if is_now || level.live == 0 { (live.amount, true) } else { (then, false) }
+    let then = float(level.live);
+    let is_now = level.live == 0 || (then - live.amount).abs() <= SAME_INSTANT * then.max(live.amount);
+    let low = live.interval().low;
+    let (amount, low) = match is_now {
+        true => (live.amount, low),
+        // As sure as what is live now.
+        false if live.amount > 0.0 => (then, low / live.amount * then),
+        false => (then, 0.0),
     };
-    if let Some(level) = process.levels.last()
-        && let (amount, is_now) = then(level)
-        && let Some(account) = Account::at_instant(level, amount)
-    {
-        let parts: Vec<String> = account
-            .parts
-            .iter()
-            .map(|(name, octets)| match *name {
-                "live" if is_now => format!("live {} ({})", bytes(float(*octets)), interval(live)),
-                "live" => format!("live then {}", bytes(float(*octets))),
-                name => format!("{name} {}", bytes(float(*octets))),
-            })
-            .collect();
-        let slack = if level.slack.is_none() { "the allocator's slack, " } else { "" };
-        let rest = match (account.rest, account.over) {
-            (_, 1..) => format!(
-                "; {} more than is resident: some of it was never touched or is swapped out",
-                bytes(float(account.over))
-            ),
-            (0, 0) => String::new(),
-            (rest, _) => {
-                format!(",\n  {} not told apart ({slack}maps, data of libraries)", bytes(float(rest)))
-            }
-        };
-        lines.push(format!(
-            "resident {} at {} s, {} of it explained:\n  {}{rest}",
-            bytes(float(account.resident)),
-            seconds(level.time_ns),
-            share(account.explained(), account.resident),
-            parts.join(", "),
-        ));
+    let account = Account::at_instant(level, amount, low)?;
+    let since = if process.is_forked { " of what it allocated since its fork" } else { "" };
+    let parts: Vec<String> = account
+        .parts
+        .iter()
+        .map(|(name, octets)| match *name {
+            "live" if is_now => format!("live {} ({}){since}", bytes(float(*octets)), interval(live)),
+            "live" => format!("live then {}{since}", bytes(float(*octets))),
+            name => format!("{name} {}", bytes(float(*octets))),
+        })
+        .collect();
+    let before = if process.is_forked { "what its parent had allocated, " } else { "" };
+    let slack = if level.slack.is_none() { "the allocator's slack, " } else { "" };
+    let rest = match (account.rest, account.over) {
+        (_, 1..) => format!("; at least {} of what is live is not resident", bytes(float(account.over))),
+        (0, 0) => String::new(),
+        (rest, _) => {
+            format!(",\n  {} not told apart ({before}{slack}maps, data of libraries)", bytes(float(rest)))
+        }
+    };
+    Some(format!(
+        "resident {} at {} s, {} of it explained:\n  {}{rest}",
+        bytes(float(account.resident)),
+        seconds(level.time_ns),
+        share(account.explained(), account.resident),
+        parts.join(", "),
+    ))
+}
+
+fn who_serves(process: &ProcessMemory) -> Option<String> {
+    match &process.server.inside {
+        Some(inside) => Some(format!("the program {inside}")),
+        None => process.server.unseen.then(|| unseen(process)),
     }
-    let server = &process.server;
-    if let Some(inside) = &server.inside {
-        lines.push(format!("the program {inside}"));
-    } else if server.unseen {
-        lines.push(unseen(process));
+}
+
+fn interval_rose(process: &ProcessMemory) -> Option<String> {
+    if process.most_shift == 0 {
+        return None;
     }
-    if process.most_shift > 0 {
-        lines.push(format!(
-            "the interval rose from {} to {}: {} for the rate of samples, {} because the table of live blocks was full",
-            bytes_binary(process.interval),
-            bytes_binary(process.coarsest_interval()),
-            count(process.rate_rises, "time", "times"),
-            count(process.thinnings, "time", "times"),
-        ));
+    let causes = [
+        (process.rate_rises, "for the rate of samples"),
+        (process.thinnings, "because the table of live blocks was full"),
+    ];
+    let causes: Vec<String> = causes
+        .iter()
+        .filter(|(times, _)| *times > 0)
+        .map(|(times, why)| format!("{} {why}", count(*times, "time", "times")))
+        .collect();
+    Some(format!(
+        "the interval rose from {} to {}{}{}",
+        bytes_binary(process.interval),
+        bytes_binary(process.coarsest_interval()),
+        if causes.is_empty() { "" } else { ": " },
+        causes.join(", ")
+    ))
+}
+
+/// Several processes together.
+fn in_sum(processes: &[(&ProcessMemory, Estimate)]) -> Vec<String> {
+    let live: Estimate = processes.iter().map(|(_, live)| *live).sum();
+    let resident: Vec<u64> =
+        processes.iter().filter_map(|(process, _)| process.levels.last().and_then(Level::resident)).collect();
+    let forked = processes.iter().filter(|(process, _)| process.is_forked).count();
+    let since = match forked {
+        0 => String::new(),
+        n if n == processes.len() => " of what they allocated since their forks".to_owned(),
+        n => format!("; of {n} of them only what they allocated since their forks"),
+    };
+    let resident = match resident.iter().copied().reduce(u64::saturating_add) {
+        Some(sum) => format!("resident {} in sum (shared pages count in each), ", bytes(float(sum))),
+        None => String::new(),
+    };
+    let mut lines = vec![format!("{resident}live {} ({}){since}", bytes(live.amount), interval(&live))];
+    let mut servers: BTreeMap<String, u64> = BTreeMap::new();
+    for said in processes.iter().filter_map(|(process, _)| who_serves(process)) {
+        *servers.entry(said).or_default() += 1;
     }
-    if process.left_out > 0 {
-        lines.push(format!(
-            "for the rate of samples {} of the busiest sites were left out, for which others stand: intervals of these \
-             sites are wider",
-            count(process.left_out, "sample", "samples"),
-        ));
+    lines.extend(servers.into_iter().map(|(said, n)| format!("in {n} of them {said}")));
+    let rises: Vec<u64> = processes
+        .iter()
+        .filter(|(process, _)| process.most_shift > 0)
+        .map(|(process, _)| process.coarsest_interval())
+        .collect();
+    if let Some(most) = rises.iter().max() {
+        lines.push(format!("in {} of them the interval rose, up to {}", rises.len(), bytes_binary(*most)));
     }
-    lines.extend(losses(process));
+    let not_seen = processes.iter().map(|(process, _)| NotSeen::from_process(process));
+    lines.extend(not_seen.fold(NotSeen::default(), NotSeen::and).lines());
     lines
 }
 
@@ -167,45 +226,83 @@ pub fn unseen(process: &ProcessMemory) -> String {
     )
 }
 
-fn losses(process: &ProcessMemory) -> Vec<String> {
-    let losses = &process.losses;
-    let mut lines = Vec::new();
-    if losses.missed_frees > 0 {
-        let doubt = if process.missed_share() > DOUBTFUL_MISSED {
-            ": what is live is less than is shown"
-        } else {
-            ""
-        };
-        lines.push(format!(
-            "{} not seen ({} of the samples){doubt}",
-            count(losses.missed_frees, "free was", "frees were"),
-            share(losses.missed_frees, process.allocated.samples())
-        ));
+/// What is missing of a process, or of several.
+#[derive(Clone, Copy, Default)]
+struct NotSeen {
+    losses: MemoryLosses,
+    /// Samples, among which those are that `losses` counts.
+    samples: u64,
+    /// Samples of busy sites that were left out.
+    left_out: u64,
+    /// Samples that parents had live at the fork, and their octets.
+    inherited: (u64, f64),
+}
+
+impl NotSeen {
+    fn from_process(process: &ProcessMemory) -> Self {
+        Self {
+            losses: process.losses,
+            samples: process.allocated.samples(),
+            left_out: process.left_out,
+            inherited: process.inherited,
+        }
     }
-    if losses.untracked.0 > 0 {
-        lines.push(format!(
-            "{} had no place in the table of live blocks: {} are in what was allocated, and not in what is live",
-            count(losses.untracked.0, "sample", "samples"),
-            bytes(losses.untracked.1)
-        ));
+
+    fn and(self, other: Self) -> Self {
+        let pairs = |a: (u64, f64), b: (u64, f64)| (a.0.saturating_add(b.0), a.1 + b.1);
+        Self {
+            losses: self.losses.and(&other.losses),
+            samples: self.samples.saturating_add(other.samples),
+            left_out: self.left_out.saturating_add(other.left_out),
+            inherited: pairs(self.inherited, other.inherited),
+        }
     }
-    if process.inherited.0 > 0 {
-        lines.push(format!("{} were live at the fork, allocated by the parent", bytes(process.inherited.1)));
+
+    fn lines(&self) -> Vec<String> {
+        let losses = &self.losses;
+        let mut lines = Vec::new();
+        if self.left_out > 0 {
+            lines.push(format!(
+                "for the rate of samples {} of the busiest sites were left out, for which others stand: intervals of \
+                 these sites are wider",
+                count(self.left_out, "sample", "samples"),
+            ));
+        }
+        if losses.missed_frees > 0 {
+            let missed = float(losses.missed_frees) / float(self.samples.max(1));
+            let doubt = if missed > DOUBTFUL_MISSED { ": what is live is less than is shown" } else { "" };
+            lines.push(format!(
+                "{} not seen ({} of the samples){doubt}",
+                count(losses.missed_frees, "free was", "frees were"),
+                share(losses.missed_frees, self.samples)
+            ));
+        }
+        if losses.untracked.0 > 0 {
+            lines.push(format!(
+                "{} had no place in the table of live blocks: {} are in what was allocated, and not in what is live",
+                count(losses.untracked.0, "sample", "samples"),
+                bytes(losses.untracked.1)
+            ));
+        }
+        if self.inherited.0 > 0 {
+            lines.push(format!("{} were live at the fork, allocated by the parent", bytes(self.inherited.1)));
+        }
+        let counts = [
+            (losses.without_stack, "without a stack"),
+            (losses.without_sum, "in the totals alone, because the table of sums was full"),
+            (losses.nested, "dropped inside another"),
+            (losses.half_written, "being written when the file was taken, and left out"),
+            (losses.shared, "by countdowns that threads share"),
+        ];
+        for (n, what) in counts.into_iter().filter(|(n, _)| *n > 0) {
+            lines.push(format!("{} {what}", count(n, "sample", "samples")));
+        }
+        if losses.early_calls > 0 {
+            lines
+                .push(format!("{} before the sampler was ready", count(losses.early_calls, "call", "calls")));
+        }
+        lines
     }
-    let counts = [
-        (losses.without_stack, "without a stack"),
-        (losses.without_sum, "in the totals alone, because the table of sums was full"),
-        (losses.nested, "dropped inside another"),
-        (losses.half_written, "being written when the file was taken, and left out"),
-        (losses.shared, "by countdowns that threads share"),
-    ];
-    for (n, what) in counts.into_iter().filter(|(n, _)| *n > 0) {
-        lines.push(format!("{} {what}", count(n, "sample", "samples")));
-    }
-    if losses.early_calls > 0 {
-        lines.push(format!("{} before the sampler was ready", count(losses.early_calls, "call", "calls")));
-    }
-    lines
 }
 
 fn server(server: &Server) -> Value {
@@ -238,6 +335,7 @@ pub fn json(profile: &Profile, memory: &Memory) -> Value {
             "allocated": {"bytes": estimate_json(&process.allocated.bytes), "blocks": estimate_json(&process.allocated.blocks)},
             "peak_seconds": process.peak_ns.map(|ns| float(ns) / 1e9),
             "own_bytes": process.own_bytes,
+            "forked": process.is_forked,
             "inherited": {"samples": process.inherited.0, "bytes": process.inherited.1},
             "lost": {
                 "untracked_samples": losses.untracked.0, "untracked_bytes": losses.untracked.1,

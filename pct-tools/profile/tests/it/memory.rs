@@ -8,7 +8,7 @@ use pct_num::Estimate;
 use pct_profile::flat::Order;
 use pct_profile::load::{Options, WantedMemory, load};
 use pct_profile::memory::growth::{Side, between, over_time};
-use pct_profile::memory::{Figures, Measure, MemoryCell, Selection, When};
+use pct_profile::memory::{Figures, Measure, MemoryCell, ProcessMemory, Selection, When};
 use pct_profile::text::{Layout, growth, memory as text, memory_account, memory_data as data, memory_digest};
 use pct_profile::{By, CallTree, Flat, Profile, Split};
 use program::{N, Program, example};
@@ -127,6 +127,92 @@ fn the_report_says_what_people_ask() {
     let csv = data::csv(&profile, &flat, usize::MAX);
     let widths: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
     assert!(widths.iter().all(|width| *width == 23), "{csv}");
+}
+
+/// The closing lines of a recording's only process, changed, as if there were so many of it.
+fn closing_of(profile: &Profile, n: usize, change: impl Fn(&mut ProcessMemory, usize)) -> String {
+    let cells = cells(profile, Measure::Live);
+    let mut memory = profile.memory.clone();
+    memory.processes = vec![profile.memory.processes[0].clone(); n];
+    for (at, process) in memory.processes.iter_mut().enumerate() {
+        change(process, at);
+    }
+    memory_account::closing(profile, &memory, &|p| memory_account::live_of(&cells, p)).join("\n")
+}
+
+#[test]
+fn of_many_processes_the_largest_have_lines_and_the_others_a_sum() {
+    let profile = loaded(&example(3, false).finish(), WantedMemory::Tables);
+    // The last one has most.
+    let change = |process: &mut ProcessMemory, at: usize| {
+        process.levels.last_mut().expect("one").resident_anonymous = Some(20_000_000 + 1_000_000 * at as u64);
+        process.losses.early_calls = 1;
+        process.is_forked = at > 0;
+    };
+    let said = closing_of(&profile, 50, change);
+    assert_eq!(said.matches("of it explained").count(), 3, "{said}");
+    assert!(said.lines().next().is_some_and(|line| line.contains(": resident 74.0 MB at ")), "{said}");
+    let sum: u64 = (0..47).map(|at| 25_000_000 + 1_000_000 * at).sum();
+    assert_eq!(sum, 2_256_000_000);
+    assert!(
+        said.contains("47 more processes: resident 2.26 GB in sum (shared pages count in each), live "),
+        "{said}"
+    );
+    assert!(said.contains("; of 46 of them only what they allocated since their forks"), "{said}");
+    assert!(said.contains("47 more processes: 47 calls before the sampler was ready"), "{said}");
+    assert!(said.lines().count() < 20, "{said}");
+    // A sum of one would say less in as many lines.
+    let said = closing_of(&profile, 4, change);
+    assert!(said.matches("of it explained").count() == 4 && !said.contains("more process"), "{said}");
+}
+
+#[test]
+fn a_forked_child_says_that_its_parents_blocks_are_not_counted() {
+    let mut program = example(3, false);
+    program.forked_by(b"/tmp/run/demo-6.pct");
+    let child = loaded(&program.finish(), WantedMemory::Tables);
+    assert!(child.memory.processes[0].is_forked);
+    let profile = loaded(&example(3, false).finish(), WantedMemory::Tables);
+    assert!(!profile.memory.processes[0].is_forked, "no parent is named");
+    let said = |is_forked| closing_of(&profile, 1, |process, _| process.is_forked = is_forked);
+    let since = ") of what it allocated since its fork, ";
+    let rest = "not told apart (what its parent had allocated, maps, data of libraries)";
+    assert!(said(true).contains(since) && said(true).contains(rest), "{}", said(true));
+    assert!(!said(false).contains("fork") && !said(false).contains("parent"), "{}", said(false));
+}
+
+#[test]
+fn what_is_live_is_not_resident_only_by_more_than_the_error() {
+    let profile = loaded(&example(3, false).finish(), WantedMemory::Tables);
+    let limits =
+        memory_account::live_of(&cells(&profile, Measure::Live), &profile.memory.processes[0]).live.bytes;
+    let said = |anonymous: f64| {
+        closing_of(&profile, 1, |process, _| {
+            let level = process.levels.last_mut().expect("one");
+            (level.resident_anonymous, level.slack, level.stacks) = (Some(anonymous as u64), None, None);
+        })
+    };
+    let (low, amount) = (limits.interval().low, limits.amount);
+    let within = said((low + amount) / 2.0);
+    assert!(!within.contains("not resident") && !within.contains("told apart"), "{within}");
+    let beyond = said(low - 1_000_000.0);
+    assert!(beyond.contains("; at least 1.00 MB of what is live is not resident"), "{beyond}");
+}
+
+#[test]
+fn a_rise_of_the_interval_has_its_causes_and_no_others() {
+    let profile = loaded(&example(3, false).finish(), WantedMemory::Tables);
+    let said = |rate_rises, thinnings| {
+        let said = closing_of(&profile, 1, |process, _| {
+            (process.most_shift, process.rate_rises, process.thinnings) = (1, rate_rises, thinnings);
+        });
+        said.lines().find(|line| line.starts_with("the interval rose")).expect("it rose").to_owned()
+    };
+    let rose = "the interval rose from 64 KiB to 128 KiB";
+    assert_eq!(said(5, 0), format!("{rose}: 5 times for the rate of samples"));
+    assert_eq!(said(0, 1), format!("{rose}: 1 time because the table of live blocks was full"));
+    assert_eq!(said(1, 1), format!("{}, 1 time because the table of live blocks was full", said(1, 0)));
+    assert_eq!(said(0, 0), rose);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use pct_format::header::Anchor;
 use pct_format::heap::{
     ACCOUNT_WORDS, ENTRY_WORDS, EntryState, HeapEntry, SUM_WORDS, account, lifetime_count, sum,
 };
-use pct_format::layout::header;
+use pct_format::layout::{Text, header};
 use pct_format::record::{CodeFrame, Encoder, Frame};
 use pct_kit::Dice;
 use pct_num::{Estimate, sampling_probability};
@@ -238,6 +238,11 @@ impl Program {
     }
 
     /// A word of the header.
+    /// It is the child of a fork, whose parent wrote this file.
+    pub(crate) fn forked_by(&mut self, file: &[u8]) {
+        self.builder.text(Text::Parent, file);
+    }
+
     pub(crate) fn set_header_word(&mut self, at: usize, word: u64) {
         self.builder.set_header_word(at, word);
     }
