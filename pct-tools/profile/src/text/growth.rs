@@ -1,15 +1,17 @@
 //! What grew, as a table: estimates before and after, the change with its interval, and whether it is more than chance.
 
 use super::Layout;
+use super::memory::{TOO_WIDE, is_sure};
 use super::memory_words::{estimate_json, interval, thousandths};
 use super::numbers::{bytes, count};
-use super::table::{Column, Rank, Table, tame};
+use super::table::{Column, Rank, Table, cut_middle, tame};
 use crate::memory::growth::{GrowthRow, MemoryDiff};
 use pct_num::{Estimate, Growth, rounded};
 use pct_text::csv_field;
 use serde_json::{Value, json};
 
-/// The table for people: clear changes first; the rest is summed up after `rows`.
+/// The table for people: clear changes first; the rest is summed up after `rows`. Summed up are also sites that are known
+/// too little on both sides, where the change is not clear either.
 #[must_use]
 pub fn table(diff: &MemoryDiff, rows: usize, layout: &Layout) -> String {
     let mut table = Table::new(vec![
@@ -22,8 +24,12 @@ pub fn table(diff: &MemoryDiff, rows: usize, layout: &Layout) -> String {
         Column::name("object", 8),
     ]);
     let whole = rounded(diff.total.before.amount.max(diff.total.after.amount));
-    let shown = diff.rows.len().min(rows);
-    for row in &diff.rows[..shown] {
+    let (told, rough): (Vec<&GrowthRow>, Vec<&GrowthRow>) = diff
+        .rows
+        .iter()
+        .partition(|row| row.growth.is_clear() || is_sure(&row.before) || is_sure(&row.after));
+    let shown = told.len().min(rows);
+    for row in &told[..shown] {
         let size = rounded(row.growth.amount.abs());
         let rank = if row.growth.is_clear() { Rank::from_share(size, whole) } else { Rank::Low };
         table.row(
@@ -34,7 +40,7 @@ pub fn table(diff: &MemoryDiff, rows: usize, layout: &Layout) -> String {
                 signed(row.growth.amount),
                 limits(&row.growth),
                 sureness(&row.growth).to_owned(),
-                tame(&row.name),
+                site(row),
                 tame(&row.object),
             ],
         );
@@ -52,11 +58,13 @@ pub fn table(diff: &MemoryDiff, rows: usize, layout: &Layout) -> String {
         in_words(&total.growth),
     );
     text += &table.render(layout);
-    if shown < diff.rows.len() {
-        let rest = &diff.rows[shown..];
+    for (rest, what) in [(&told[shown..], String::new()), (&rough[..], format!(" {TOO_WIDE}"))] {
+        if rest.is_empty() {
+            continue;
+        }
         let sum = |side: fn(&GrowthRow) -> &Estimate| rest.iter().map(|row| side(row).amount).sum::<f64>();
         text += &format!(
-            "  ... {}: {} before, {} after\n",
+            "  ... {}{what}: {} before, {} after\n",
             count(rest.len() as u64, "more site", "more sites"),
             bytes(sum(|row| &row.before)),
             bytes(sum(|row| &row.after)),
@@ -65,10 +73,16 @@ pub fn table(diff: &MemoryDiff, rows: usize, layout: &Layout) -> String {
     text
 }
 
+/// The name of a site, cut where templates make it longer than a line. CSV and JSON have it whole.
+fn site(row: &GrowthRow) -> String {
+    const LONGEST: usize = 120;
+    cut_middle(&tame(&row.name), LONGEST)
+}
+
 /// What grew over a limit, as a line: `insert grew by 4.1 MB (3.9 .. 4.3 MB) (limit 5%)`.
 #[must_use]
 pub fn grown(row: &GrowthRow, limit: f64) -> String {
-    let name = if row.name.is_empty() { "the total".to_owned() } else { tame(&row.name) };
+    let name = if row.name.is_empty() { "the total".to_owned() } else { site(row) };
     format!("{name} grew by {} ({}; limit {}%)", bytes(row.growth.amount), limits(&row.growth), limit * 100.0)
 }
 

@@ -360,6 +360,37 @@ fn growth_finds_the_leak_between_two_recordings_and_between_two_instants() {
 }
 
 #[test]
+fn growth_of_sites_that_are_hardly_known_is_summed_up() {
+    let recording = |seed, samples: [usize; 3]| {
+        let mut p = Program::new(seed, &["main;big", "main;small", "main;tiny"]);
+        for (site, more) in samples.into_iter().enumerate() {
+            let wanted = p.entries_mut().len() + more;
+            while p.entries_mut().len() < wanted {
+                p.allocate(site as u32, N / 8);
+            }
+        }
+        loaded(&p.finish(), WantedMemory::Tables)
+    };
+    let (a, b) = (recording(5, [20, 2, 1]), recording(6, [20, 3, 2]));
+    let (a_cells, b_cells) = (cells(&a, Measure::Live), cells(&b, Measure::Live));
+    let side = |profile, cells| Side { profile, cells, interval: N };
+    let diff = between(side(&a, &a_cells), side(&b, &b_cells), By::Function, Measure::Live);
+    assert_eq!(diff.rows.len(), 3);
+    let table = growth::table(&diff, 10, &Layout::default());
+    // One side that is known is enough.
+    assert!(table.contains("  big") && table.contains("  small") && !table.contains("  tiny"), "{table}");
+    let rest = "  ... 1 more site whose 95 % interval is more than 3 times as wide as the estimate: ";
+    assert!(table.lines().last().is_some_and(|line| line.starts_with(rest)), "{table}");
+    assert_eq!(growth::csv(&diff).lines().count(), 4, "machines get all");
+    // Names of templates are as long as they like.
+    let mut long = diff;
+    long.rows.iter_mut().for_each(|row| row.name = "x".repeat(900));
+    let table = growth::table(&long, 10, &Layout::default());
+    assert!(table.lines().all(|line| line.len() < 220), "{table}");
+    assert!(growth::grown(&long.rows[0], 0.05).len() < 220);
+}
+
+#[test]
 fn the_log_says_what_was_live_at_any_instant() {
     let mut p = Program::new(21, &["main;wave"]);
     p.log = true;
