@@ -131,8 +131,8 @@ fn why_no_memory(profile: &Profile, asked: Option<bool>) -> String {
     }
 }
 
-/// A program of the recording whose memory no library can see: a static one, or one of Go. Libraries are not asked: each
-/// of them is without a loader, as static programs are.
+/// A program of the recording whose memory no library can see: a static one, or one of Go. Libraries are not asked:
+/// each of them is without a loader, as static programs are.
 fn unseen_program(profile: &Profile) -> Option<(&str, Inside)> {
     let programs: BTreeSet<&str> =
         profile.processes.iter().map(|process| process.executable.as_str()).collect();

@@ -124,8 +124,8 @@ impl Estimate {
         Interval { low: low.max(self.certain).min(amount), high: high.max(amount) }
     }
 
-    /// How wide the interval is, in units of the amount itself: 0 is exact. One sample of a small block has 5.5, two have
-    /// 3.5, three 2.7. `None` without an amount.
+    /// How wide the interval is, in units of the amount itself: 0 is exact. One sample of a small block has 5.5, two
+    /// have 3.5, three 2.7. `None` without an amount.
     #[must_use]
     pub fn relative_width(&self) -> Option<f64> {
         let limits = self.interval();

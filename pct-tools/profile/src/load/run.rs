@@ -7,7 +7,8 @@
 //! ```
 //!
 //! CPU times are the kernel's, of the program and all children that were waited for. `obstacle` is the line that
-//! says why the program could not be sampled, if so. `alloc` says whether allocations were to be sampled. Unknown members are ignored.
+//! says why the program could not be sampled, if so. `alloc` says whether allocations were to be sampled. Unknown
+//! members are ignored.
 
 use crate::model::Account;
 use pct_num::float;

@@ -4,8 +4,9 @@
 //! What standard libraries do between the allocator and the program's own function is hidden too, their public faces
 //! included: whoever calls `push_back` or `format!` looks for that line.
 //!
-//! Only names say so, of functions and of objects. A frame that stands between two of the program's own functions stays: hiding begins at
-//! the innermost frame and ends at the first one that is no allocator's. The outermost frame always stays.
+//! Only names say so, of functions and of objects. A frame that stands between two of the program's own functions
+//! stays: hiding begins at the innermost frame and ends at the first one that is no allocator's. The outermost frame
+//! always stays.
 //!
 //! An interpreter allocates for the functions that it runs: below a frame of Python its own functions are
 //! hidden too, so that a site is the line of Python, or the function of an extension module.

@@ -186,7 +186,7 @@ fn is_of_library_type(path: &str, depth: u32) -> bool {
     };
     match interface {
         None => is_library_type(),
-        // What the library implements inside itself for any type, such as `<mine::Item as <[_]>::to_vec_in::ConvertVec>`.
+        // What the library implements inside itself for any type: `<mine::Item as <[_]>::to_vec_in::ConvertVec>`.
         Some(interface) if interface.starts_with('<') || is_below(interface, &["alloc"]) => true,
         Some(interface) => is_below(interface, CRATES) && is_library_type(),
     }

@@ -1,8 +1,7 @@
 //! What grew, as a table: estimates before and after, the change with its interval, and whether it is more than chance.
 
 use super::Layout;
-use super::memory::{TOO_WIDE, is_sure};
-use super::memory_words::{estimate_json, interval, thousandths};
+use super::memory_words::{TOO_WIDE, estimate_json, interval, is_sure, thousandths};
 use super::numbers::{bytes, count};
 use super::table::{Column, Rank, Table, cut_middle, tame};
 use crate::memory::growth::{GrowthRow, MemoryDiff};
@@ -10,8 +9,8 @@ use pct_num::{Estimate, Growth, rounded};
 use pct_text::csv_field;
 use serde_json::{Value, json};
 
-/// The table for people: clear changes first; the rest is summed up after `rows`. Summed up are also sites that are known
-/// too little on both sides, where the change is not clear either.
+/// The table for people: clear changes first; the rest is summed up after `rows`. Summed up are also sites that are
+/// known too little on both sides, where the change is not clear either.
 #[must_use]
 pub fn table(diff: &MemoryDiff, rows: usize, layout: &Layout) -> String {
     let mut table = Table::new(vec![

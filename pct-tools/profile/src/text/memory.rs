@@ -4,8 +4,7 @@
 //! what is known of each.
 
 use super::Layout;
-use super::memory_digest::is_the_peak;
-use super::memory_words::{amount, duration, interval, interval_of_count};
+use super::memory_words::{TOO_WIDE, amount, duration, interval, interval_of_count, is_sure, is_the_peak};
 use super::numbers::{bytes, count, thousands};
 use super::table::{Column, Rank, Table, tame};
 use super::tree::{self, Prune};
@@ -17,12 +16,6 @@ use crate::model::Profile;
 use crate::tree::{CallTree, Label, Node};
 use pct_num::{Estimate, float, rounded};
 
-/// Rows whose interval is more than so many times as wide as their estimate are summed up. Of small blocks these are
-/// the rows of one sample and of two. The number of samples alone does not decide: one sample of a block that is much
-/// larger than the interval of sampling is exact.
-const WIDEST: f64 = 3.0;
-/// What the sentence about such rows says of them.
-pub(super) const TOO_WIDE: &str = "whose 95 % interval is more than 3 times as wide as the estimate";
 /// What lives shorter is called temporary.
 const TEMPORARY_NS: f64 = 1e6;
 
@@ -144,11 +137,6 @@ pub(crate) fn temporary_share(figures: &Figures) -> Option<f64> {
     let short = figures.lifetimes.share_below(TEMPORARY_NS)?;
     let samples = figures.allocated.samples();
     (samples > 0).then(|| (short * float(figures.lifetimes.samples()) / float(samples)).min(1.0))
-}
-
-/// Whether an estimate is sure enough for a row of its own.
-pub(super) fn is_sure(estimate: &Estimate) -> bool {
-    estimate.relative_width().is_some_and(|width| width <= WIDEST)
 }
 
 /// The rows that a measure has something of, those that are sure enough to be told each, and the others.

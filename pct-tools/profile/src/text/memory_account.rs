@@ -26,7 +26,8 @@ pub struct Account {
     pub parts: Vec<(&'static str, u64)>,
     /// Anonymous memory that no part explains: the allocator's slack if that is not known, the data of libraries, maps.
     pub rest: u64,
-    /// Live memory that is not resident, by the lower limit of what is live: what was never touched, what is swapped out.
+    /// Live memory that is not resident, by the lower limit of what is live: what was never touched or is swapped
+    /// out.
     pub over: u64,
 }
 

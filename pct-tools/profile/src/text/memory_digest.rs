@@ -1,8 +1,7 @@
 //! Memory in a few lines, for the end of a run: the peak, what is live at the end, and the sites that have most of it.
 
 use super::Layout;
-use super::memory::is_sure;
-use super::memory_words::interval;
+use super::memory_words::{interval, is_sure, is_the_peak};
 use super::numbers::{bytes, share};
 use super::table::{cut_middle, tame};
 use crate::flat::{Flat, Order};
@@ -59,12 +58,6 @@ pub fn lines(profile: &Profile, layout: &Layout) -> Vec<String> {
         }
     }
     lines
-}
-
-/// Whether what is live is the most that ever was. The sampler notes a new peak only where it is one percent higher than
-/// the last one, so what it noted can be less than is live.
-pub(super) fn is_the_peak(live: f64, peak: f64) -> bool {
-    live > 0.0 && live >= peak
 }
 
 /// The largest functions that are known well enough, with their shares of the whole.

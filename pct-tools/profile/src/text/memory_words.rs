@@ -1,9 +1,28 @@
-//! Estimates of memory in words: amounts with their intervals, numbers of blocks, times.
+//! Estimates of memory in words: amounts with their intervals, numbers of blocks, times; and which estimates are sure
+//! enough to be told.
 
 use super::numbers::{bytes, thousands};
 use crate::memory::Memory;
 use pct_num::{Estimate, detection_limit, rounded};
 use serde_json::{Value, json};
+
+/// Rows whose interval is more than so many times as wide as their estimate are summed up. Of small blocks these are
+/// the rows of one sample and of two. The number of samples alone does not decide: one sample of a block that is much
+/// larger than the interval of sampling is exact.
+const WIDEST: f64 = 3.0;
+/// What the sentence about such rows says of them.
+pub(super) const TOO_WIDE: &str = "whose 95 % interval is more than 3 times as wide as the estimate";
+
+/// Whether an estimate is sure enough for a row of its own.
+pub(super) fn is_sure(estimate: &Estimate) -> bool {
+    estimate.relative_width().is_some_and(|width| width <= WIDEST)
+}
+
+/// Whether what is live is the most that ever was. The sampler notes a new peak only where it is one percent higher
+/// than the last one, so what it noted can be less than is live.
+pub(super) fn is_the_peak(live: f64, peak: f64) -> bool {
+    live > 0.0 && live >= peak
+}
 
 /// An interval in words: `398 .. 427 MB`.
 #[must_use]

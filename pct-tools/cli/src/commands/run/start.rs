@@ -102,8 +102,8 @@ fn beside_asan(given: Option<OsString>) -> OsString {
 }
 
 /// `--alloc`: says so if the program carries an allocator that cannot be seen, and what would help. A malloc that the
-/// program exports is told by the sampler in the process, also of programs that this one executes. Returns whether it said
-/// something.
+/// program exports is told by the sampler in the process, also of programs that this one executes. Returns whether it
+/// said something.
 pub(super) fn say_who_serves_memory(found: Option<&FoundProgram>, face: &Face) -> bool {
     let Some(program) = found.map(|found| &found.program) else { return false };
     let inside = allocator::inside(program).filter(|inside| inside.linkage != Linkage::Exported);
