@@ -15,6 +15,7 @@
 )]
 
 pub mod cli;
+pub mod closing;
 pub mod commands;
 pub mod contexts;
 pub mod errors;

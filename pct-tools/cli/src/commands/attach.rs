@@ -7,10 +7,12 @@ mod tree;
 
 pub use args::{Args, Clock};
 
+use crate::closing;
 use crate::commands::run::Java;
 use crate::errors::{Usage, chain};
-use crate::face::{Face, say};
+use crate::face::{Face, say, say_to_terminal};
 use crate::launch::place::{Library, PathPair};
+use crate::look;
 use crate::runlib;
 use anyhow::{Context as _, Result, anyhow};
 use pct_attach::blob::{self, Blob};
@@ -218,9 +220,26 @@ fn inject(
         place.remove_if_empty();
     } else {
         let ours = place.ours.display();
+        let new: Vec<PathBuf> =
+            new.iter().filter_map(|file| file.file_name()).map(|name| place.ours.join(name)).collect();
+        close(args, samples, &new, face)?;
         face.hint(format_args!("{ours}/   try: pct report {ours}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The table of what was recorded in these files, as `pct run` ends with.
+fn close(args: &Args, samples: u64, files: &[PathBuf], face: &Face) -> Result<()> {
+    if args.no_report || samples == 0 || files.iter().any(|file| !file.exists()) {
+        return Ok(());
+    }
+    let profile = look::load(files, &look::defaults(), face)?;
+    let mut text = closing::table(&profile, args.rows, &face.err.layout());
+    if !face.quiet {
+        text += &closing::account(&profile);
+    }
+    say_to_terminal(&text);
+    Ok(())
 }
 
 /// Turns the sampler off whose entry points are `note`.
@@ -349,6 +368,7 @@ fn outside(args: &Args, target: &Target, follow: bool, left_out: &[String], face
     };
     let settings = Settings { manner, follow: follow.into(), first_only: false, folder: place.ours.clone() };
     let watch = Watch::begin(target, manner.hz);
+    let files_before = recordings(&place.ours);
     let mut outside = Outside::seize(args.pid, settings).inspect_err(|_| place.remove_if_empty())?;
     if let Err(why) = outside.record_now() {
         outside.finish();
@@ -387,6 +407,7 @@ fn outside(args: &Args, target: &Target, follow: bool, left_out: &[String], face
     if counts.samples == 0 {
         face.hint(format_args!("no samples: {}", watch.why(target, &place.causes(), args)));
     }
+    close(args, counts.samples, &new_recordings(&place.ours, &files_before), face)?;
     face.hint(format_args!(
         "{} of {} ({}){processes}, {why}; {ours}/   try: pct report {ours}",
         numbers::count(counts.samples, "sample", "samples"),

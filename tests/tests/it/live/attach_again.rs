@@ -74,6 +74,30 @@ fn attaching_again_and_again_to_removed_recordings_takes_no_more_memory() {
     assert!(after[5] <= after[1] + 1024, "{after:?} kB");
 }
 
+/// As a run does, of what this attachment recorded: the folder holds another one's file.
+#[test]
+fn an_attachment_for_a_time_ends_with_a_table() {
+    let target = doing("spin");
+    let folder = tempfile::tempdir().expect("a folder");
+    for (way, name) in [(&[][..], "in"), (&["--method", "5"], "out")] {
+        let ending = |more: &[&str]| {
+            let mut command = Command::new(binary());
+            command.current_dir(folder.path()).args(["attach", "--for", "1", "-o", name]).args(way);
+            let done = command.args(more).arg(target.id()).output().expect("pct can be run");
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert!(done.status.success(), "{said}");
+            let text = said.lines().skip_while(|line| !line.starts_with("pct: ")).map(str::to_owned);
+            text.collect::<Vec<String>>().join("\n")
+        };
+        for text in [ending(&[]), ending(&["-n", "1"])] {
+            assert!(text.contains("CPU s in 1 process, 1 thread"), "{name}: {text}");
+            assert!(text.contains("  share   +-") && text.contains("classes"), "{name}: {text}");
+            assert!(text.contains("\naccounted "), "{name}: {text}");
+        }
+        assert!(!ending(&["--no-report"]).contains("share"), "{name}");
+    }
+}
+
 #[test]
 fn an_idle_program_leaves_a_recording_that_says_so() {
     let target = doing("sleep");

@@ -43,6 +43,12 @@ pub struct Args {
     /// Not possible: allocations are sampled from the start of a program (pct run --alloc).
     #[arg(long, hide = true, value_name = "BYTES", num_args = 0..=1, require_equals = true, default_missing_value = "512K")]
     pub alloc: Option<String>,
+    /// Only record, without a closing table.
+    #[arg(long)]
+    pub no_report: bool,
+    /// Rows of the closing table.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, allow_negative_numbers = true, value_parser = look::number)]
+    pub rows: usize,
     /// Folder for the data [default: a new one, pct-NAME-PID, pct-NAME-PID-2, ...].
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -1,20 +1,18 @@
 //! After the program's end: its account beside the data, the table, and a few lines of memory.
 
 use super::args::{Args, On};
+use crate::closing;
 use crate::face::{Face, say, say_to_terminal};
 use crate::launch::check::FoundProgram;
 use crate::launch::spawn::Ended;
 use crate::look;
 use anyhow::{Context as _, Result};
 use nix::sys::signal::Signal;
-use pct_profile::flat::Order;
 use pct_profile::load;
 use pct_profile::load::run::Info;
 use pct_profile::load::status;
 use pct_profile::load::{Options, WantedMemory};
-use pct_profile::text::flat::Columns;
-use pct_profile::text::{Layout, account, flat, memory_digest, numbers};
-use pct_profile::{By, Flat, Split};
+use pct_profile::text::{Layout, memory_digest, numbers};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -154,39 +152,24 @@ fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
     let memory = if args.alloc.is_some() { WantedMemory::Tables } else { WantedMemory::Nothing };
     let profile = look::load(&[folder.to_owned()], &Options { memory, ..look::defaults() }, face)?;
     let style = if args.report.is_some() { Layout::default() } else { face.err.layout() };
-    let mut text = String::new();
-    let show = |line: &str| format!("{}\n", pct_text::visible_lines(line));
-    text += &show(&format!("\npct: {}", account::headline(&profile)));
-    match account::why_nothing(&profile, &profile.cells) {
-        Some(why) => text += &show(&why),
-        None => {
-            let table =
-                Flat::count_cells(&profile, &profile.cells, Some(By::Function), Split::Merged, Order::Own);
-            let columns = Columns { rows: args.rows, total: false, split_system: false, samples: false };
-            text.push('\n');
-            text += &flat::table(&profile, &table, columns, &style);
-        }
-    }
+    let mut text = closing::table(&profile, args.rows, &style);
     if args.alloc.is_some() {
         text.push('\n');
         for line in memory_digest::lines(&profile, &style) {
-            text += &show(&line);
+            text += &closing::line(&line);
         }
     }
     if !face.quiet {
-        text.push('\n');
-        for line in account::closing(&profile, &profile.cells) {
-            text += &show(&line);
-        }
+        text += &closing::account(&profile);
         let used = profile.account.used.map_or(0, |(user, system)| user.saturating_add(system));
         // what a sampled total may be off by is less
         if fixed && used.saturating_sub(profile.sampled().cpu_ns()) > (used / 20).max(20_000_000) {
-            text += &show(
+            text += &closing::line(
                 "note: what a static program forks and does not execute is not sampled; --clock wall sees it",
             );
         }
         let name = shown.display();
-        text += &show(&format!("{name}/   {}", hint(&name.to_string(), !profile.memory.is_empty())));
+        text += &closing::line(&format!("{name}/   {}", hint(&name.to_string(), !profile.memory.is_empty())));
     }
     match &args.report {
         None => say_to_terminal(&text),
