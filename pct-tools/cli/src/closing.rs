@@ -12,7 +12,7 @@ pub fn line(text: &str) -> String {
     format!("{}\n", pct_text::visible_lines(text))
 }
 
-/// The line of what was sampled and the table with at most `rows` functions, or why there is none.
+/// The headline, and a table of at most `rows` functions. If there are no samples, the reason stands in its place.
 #[must_use]
 pub fn table(profile: &Profile, rows: usize, style: &Layout) -> String {
     let mut text = line(&format!("\npct: {}", account::headline(profile)));

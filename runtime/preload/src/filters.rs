@@ -47,7 +47,8 @@ pub(crate) fn starts_would_kill() -> bool {
 
 /// Whether a child of vfork calls: it has its parent's memory, but what it sets is its own.
 fn is_vfork_child() -> bool {
-    // In a pause nobody knows whether the question is allowed. It is asked where the pause would end, and more with it.
+    // In a pause a filter that forbids the question may be in force, unseen. But here the pause is about to end, with
+    // many more system calls.
     let asked = |session: &Session| session.pid.load(Ordering::Relaxed) != pct_sampler::sys::getpid();
     session::current().is_some_and(|s| own().is_none() || PAUSED.load(Ordering::Relaxed) && asked(s))
 }

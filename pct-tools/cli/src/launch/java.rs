@@ -183,9 +183,9 @@ impl Asked {
 enum Told {
     /// Samples carry its functions.
     Frames,
-    /// They do not.
+    /// Samples do not carry its functions.
     NoFrames,
-    /// There is none, or it is starting.
+    /// The process has no Java virtual machine so far, or it is still starting.
     NotYet,
 }
 

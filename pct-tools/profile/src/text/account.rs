@@ -269,7 +269,7 @@ fn accounted(profile: &Profile, total: Weight) -> String {
         0 => used.unwrap_or(0).saturating_sub(total.cpu_ns().saturating_add(lost_ns)),
         sum => sum,
     };
-    // A hundredth is less than most totals are wrong by, and a few ticks of the kernel's account are nobody's fault.
+    // A smaller gap is not told. (The kernel's own account may go by ticks, of up to 10 ms.)
     let is_noticeable = |ns: u64| ns > used.unwrap_or(0) / 100 && ns > 10_000_000;
     let noticeable = is_noticeable(gap);
     if noticeable {

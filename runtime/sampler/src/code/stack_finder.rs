@@ -12,11 +12,13 @@ use crate::process::session::Session;
 use crate::record::rings::Ring;
 use pct_format::StackMode;
 
-/// A stack as it was known once.
+/// A stack as it was known once. Threads that fork at the same time may write it together: a mixture of two stacks has
+/// another sum than either, and is not taken for a stack.
 struct KnownStack {
     lo: AtomicU64,
     hi: AtomicU64,
     sure: AtomicU64,
+    sum: AtomicU64,
 }
 
 /// The stack of this process's first thread.
@@ -26,20 +28,33 @@ static FORKING: KnownStack = KnownStack::new();
 
 impl KnownStack {
     const fn new() -> KnownStack {
-        KnownStack { lo: AtomicU64::new(0), hi: AtomicU64::new(0), sure: AtomicU64::new(0) }
+        KnownStack {
+            lo: AtomicU64::new(0),
+            hi: AtomicU64::new(0),
+            sure: AtomicU64::new(0),
+            sum: AtomicU64::new(0),
+        }
+    }
+
+    fn sum([lo, hi, sure]: [u64; 3]) -> u64 {
+        lo ^ hi.rotate_left(16) ^ sure.rotate_left(32)
     }
 
     /// (A store of what is there already would have the page copied, after each fork.)
     fn set(&self, known: [u64; 3]) {
-        for (word, new) in [&self.lo, &self.hi, &self.sure].into_iter().zip(known) {
+        let [lo, hi, sure] = known;
+        let words = [(&self.lo, lo), (&self.hi, hi), (&self.sure, sure), (&self.sum, Self::sum(known))];
+        for (word, new) in words {
             if word.load(Ordering::Relaxed) != new {
                 word.store(new, Ordering::Relaxed);
             }
         }
     }
 
+    /// Zeros: none is known.
     fn get(&self) -> [u64; 3] {
-        [&self.lo, &self.hi, &self.sure].map(|word| word.load(Ordering::Relaxed))
+        let known = [&self.lo, &self.hi, &self.sure].map(|word| word.load(Ordering::Relaxed));
+        if self.sum.load(Ordering::Relaxed) == Self::sum(known) { known } else { [0; 3] }
     }
 }
 
@@ -55,8 +70,8 @@ pub(crate) fn in_child() {
     let here = 0u8;
     let here = core::ptr::from_ref(&here).expose_provenance() as u64;
     // Another thread may have been about to fork too.
-    let [lo, hi, _] = FORKING.get();
-    FIRST.set(if lo < here && here < hi { FORKING.get() } else { [0; 3] });
+    let known @ [lo, hi, _] = FORKING.get();
+    FIRST.set(if lo < here && here < hi { known } else { [0; 3] });
 }
 
 /// Finds the stacks of threads that are new, among the mappings as they pass by. By the housekeeper.
@@ -119,4 +134,33 @@ impl<'s> StackFinder<'s> {
 /// Whether a thread's stack is not known yet.
 fn unknown(ring: &Ring) -> bool {
     !ring.stack.is_found()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mixture_of_two_stacks_is_not_taken_for_one() {
+        let stacks = [[0x7000_0001, 0x7008_0000, 0x4_0000], [0x7f00_0000_0000, 0x7f00_0080_0000, 0x2_0000]];
+        for (one, other) in [(0, 1), (1, 0)] {
+            let known = KnownStack::new();
+            assert_eq!(known.get(), [0; 3]);
+            known.set(stacks[one]);
+            assert_eq!(known.get(), stacks[one]);
+            // Another thread has written a part of its own.
+            let words = [&known.lo, &known.hi, &known.sure, &known.sum];
+            let [lo, hi, sure] = stacks[other];
+            let new = [lo, hi, sure, KnownStack::sum(stacks[other])];
+            for part in 1..0xf_usize {
+                known.set(stacks[one]);
+                for (i, word) in words.iter().enumerate().filter(|(i, _)| part >> i & 1 == 1) {
+                    word.store(new[i], Ordering::Relaxed);
+                }
+                assert_eq!(known.get(), [0; 3], "{part:x}");
+            }
+            known.set(stacks[other]);
+            assert_eq!(known.get(), stacks[other]);
+        }
+    }
 }

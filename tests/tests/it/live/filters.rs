@@ -152,7 +152,8 @@ fn stacks_are_whole_under_a_filter_and_another_root_directory() {
     }
 }
 
-/// A Python program whose filter libseccomp makes. `None`: there is none here, which is said.
+/// The command of a Python program that sets a filter through libseccomp. `None` without Python or libseccomp; the
+/// test says then that it skips.
 fn filtered_by_libseccomp(test: &str) -> Option<[String; 2]> {
     let python = tool_or_skip("python3", test)?;
     let script = root().join("tests/victims/libseccomp.py");
