@@ -51,6 +51,8 @@ const R15: u8 = 15;
 const APART_NS: u64 = 10_000_000;
 /// The same where the loader changed something since the last one.
 const LOADER_APART_NS: u64 = 2_000_000;
+/// Times that the time between two looks is doubled, up to ten seconds.
+const MOST_IN_VAIN: u32 = 10;
 /// Depth up to which the period alone limits a walk. Who asks for more wants the entire recursion and pays for it.
 const USUAL_DEPTH: usize = 512;
 
@@ -366,16 +368,17 @@ fn once<S: Slot>(walker: Walker<'_>, regs: Regs, out: &mut [S]) -> Walked {
 
 /// Looks at the regions at once, because code runs that was not there at the last look (a plugin just loaded, fresh
 /// JIT code), or that may be another object's: whether something changed. `None`: nobody could look. Not more often
-/// than every [`APART_NS`], and not again after a look that found nothing new until the housekeeper's own has found
-/// something: an address without code behind it is met again and again.
+/// than every [`APART_NS`], and after each look that found nothing new twice as long: an address without code behind it
+/// is met again and again.
 #[cold]
 #[inline(never)]
 pub(crate) fn look_again(session: &Session) -> Option<bool> {
-    if !session.may_call() || !session.on.load(Ordering::Relaxed) || IN_VAIN.load(Ordering::Relaxed) {
+    if !session.may_call() || !session.on.load(Ordering::Relaxed) {
         return None;
     }
     let now = time::monotonic_ns();
-    let apart = if walked_modules::loader_changes() { LOADER_APART_NS } else { APART_NS };
+    let vain = IN_VAIN.load(Ordering::Relaxed);
+    let apart = if walked_modules::loader_changes() { LOADER_APART_NS } else { APART_NS } << vain;
     if now.wrapping_sub(LOOKED.load(Ordering::Relaxed)) < apart {
         return None;
     }
@@ -388,6 +391,7 @@ pub(crate) fn look_again(session: &Session) -> Option<bool> {
     on_own_stack(session, &mut house, bookkeeping::refresh_regions);
     let found = session.regions.epoch.load(Ordering::Relaxed) != before || walked_modules::has_found_data();
     // (What was only doubtful may be as it was.)
-    IN_VAIN.store(!found && !doubtful, Ordering::Relaxed);
+    let vain = if found || doubtful { 0 } else { (vain + 1).min(MOST_IN_VAIN) };
+    IN_VAIN.store(vain, Ordering::Relaxed);
     Some(found)
 }

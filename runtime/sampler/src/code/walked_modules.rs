@@ -5,7 +5,7 @@
 //!
 //! Signal safety: [`REGISTRY`] is for handlers; [`refresh`] makes system calls, by who holds the housekeeper's lock.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::code::regions::List;
 use crate::code::{java, python};
@@ -17,8 +17,8 @@ use pct_unwind::{Region, Registry};
 pub(super) static REGISTRY: Registry = Registry::new();
 /// When a sample last made us look at the regions, monotonic ns.
 pub(super) static LOOKED: AtomicU64 = AtomicU64::new(0);
-/// Whether that look found nothing.
-pub(super) static IN_VAIN: AtomicBool = AtomicBool::new(false);
+/// How many of these looks in a row have found nothing.
+pub(super) static IN_VAIN: AtomicU32 = AtomicU32::new(0);
 
 /// The loader was asked for a change at some time, and since the last look; it was asked to take an object away.
 static LOADER_WAS_ASKED: AtomicBool = AtomicBool::new(false);
@@ -65,7 +65,7 @@ pub fn refresh(session: &Session, list: &mut List) {
     }));
     FOUND_DATA.store(refreshed.loaded > 0, Ordering::Relaxed);
     if refreshed.changed {
-        IN_VAIN.store(false, Ordering::Relaxed);
+        IN_VAIN.store(0, Ordering::Relaxed);
     }
     list.note_look(LOADER_WAS_ASKED.load(Ordering::Relaxed));
     let range = list.may_go(is_lasting);
@@ -130,7 +130,7 @@ pub(super) fn may_be_gone() -> bool {
 /// The loader is about to change the regions: the first sample in new code looks at them at once.
 pub fn expect_change() {
     LOOKED.store(0, Ordering::Relaxed);
-    IN_VAIN.store(false, Ordering::Relaxed);
+    IN_VAIN.store(0, Ordering::Relaxed);
 }
 
 /// The loader is about to add objects, or (`removes`) to take some away. Where samples have stacks, each sample in
@@ -146,7 +146,7 @@ pub fn samples_will_look(session: &Session, removes: bool) -> bool {
     if LOADER_REMOVES.load(Ordering::Relaxed) {
         MAY_BE_GONE.store(true, Ordering::Relaxed);
     }
-    IN_VAIN.store(false, Ordering::Relaxed);
+    IN_VAIN.store(0, Ordering::Relaxed);
     let have_stacks =
         !session.counts() && session.settings.stack.load(Ordering::Relaxed) != StackMode::None as u32;
     have_stacks && !(removes && MET_UNKNOWN.load(Ordering::Relaxed))

@@ -6,7 +6,7 @@ use std::process::Command;
 use pct_kit::harm::{harm, unharmed};
 use pct_tests::pct::{Run, binary, folded, run, samples, seconds_in};
 use pct_tests::tool_or_skip;
-use pct_tests::victims::{Guest, works};
+use pct_tests::victims::{Guest, victim, works};
 
 /// The map files of a run, which runtimes write for all to see. They are removed when this value goes.
 struct Maps(Vec<u32>);
@@ -325,4 +325,22 @@ fn java_that_runs_already_has_names() {
         assert_eq!(is_asked, name == by_asking, "{way:?}: {said}");
         assert!(!Path::new("/tmp").join(format!("perf-{id}.map")).exists(), "its map is left");
     }
+}
+
+/// After looks for code where there is none, code that is made later is found soon.
+#[test]
+fn code_that_is_made_after_looks_in_vain_is_found() {
+    let program = victim("latecode.c");
+    let r = run(&["--hz", "997"], &[program.to_str().unwrap(), "100", "1000"]);
+    if unharmed(&r.output) != "done\n" {
+        harm(&format!("{}{}", r.stdout(), r.stderr()));
+    }
+    let folded = folded(&r.dir);
+    let sum = |name: &str| {
+        let lines = folded.lines().filter(|line| line.contains(name));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>()
+    };
+    // What is known of code that was not found is its address.
+    let (late, lost) = (sum(";run_late;"), sum("<truncated"));
+    assert!(late > 800.0 && lost < 250.0, "{late} found, {lost} not: {folded}");
 }
