@@ -4,7 +4,8 @@
 //! few instructions at each call. Nothing is called, stopped or changed: everything is loads through
 //! [`pct_elf::Memory`], so that the same code serves the handler, another process that is stopped, and tests.
 //!
-//! Only [`cpython`] so far. [`mod@weave`] puts an interpreter's frames between the native ones.
+//! [`cpython`], [`hotspot`] and [`v8`] read one runtime each. [`mod@weave`] puts frames of CPython between the native
+//! ones.
 //!
 //! Signal safety: as the given memory; nothing here allocates, locks, calls or panics.
 #![no_std]
@@ -13,6 +14,7 @@
 pub mod cpython;
 pub mod fields;
 pub mod hotspot;
+pub mod v8;
 pub mod weave;
 
 use fields::Fields;

@@ -1,67 +1,13 @@
 //! Java stacks over a made-up memory: what is proved is shown, and damaged memory is survived.
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use pct_elf::Memory;
-use pct_languages::ThreadMemory;
 use pct_languages::hotspot::layout::{Layout, Refused};
 use pct_languages::hotspot::tables::{Constant, Field, Published, Tables, Type};
 use pct_languages::hotspot::walk::Way;
 use pct_languages::hotspot::{JavaEnd, JavaFrame, JavaFrames, Jvm, Method, Registers, Spot, Walker};
 
-/// Pages of memory at addresses; nothing else is mapped.
-#[derive(Clone, Default)]
-struct Pages {
-    areas: RefCell<BTreeMap<u64, Vec<u8>>>,
-    outside: Cell<u64>,
-}
-
-impl Pages {
-    fn map(&self, at: u64, octets: usize) {
-        self.areas.borrow_mut().insert(at, vec![0; octets]);
-    }
-
-    fn write(&self, at: u64, bytes: &[u8]) {
-        let mut areas = self.areas.borrow_mut();
-        let (start, area) = areas.range_mut(..=at).next_back().expect("mapped");
-        let from = usize::try_from(at - start).expect("small");
-        area[from..from + bytes.len()].copy_from_slice(bytes);
-    }
-
-    fn word(&self, at: u64, value: u64) {
-        self.write(at, &value.to_le_bytes());
-    }
-
-    fn half(&self, at: u64, value: u32) {
-        self.write(at, &value.to_le_bytes());
-    }
-
-    fn quarter(&self, at: u64, value: u16) {
-        self.write(at, &value.to_le_bytes());
-    }
-}
-
-impl Memory for Pages {
-    fn copy(&self, at: u64, into: &mut [u8]) -> bool {
-        let areas = self.areas.borrow();
-        let found = areas.range(..=at).next_back().and_then(|(start, area)| {
-            let from = usize::try_from(at - start).ok()?;
-            area.get(from..from.checked_add(into.len())?)
-        });
-        match found {
-            Some(bytes) => into.copy_from_slice(bytes),
-            None => self.outside.set(self.outside.get() + 1),
-        }
-        found.is_some()
-    }
-}
-
-impl ThreadMemory for Pages {
-    fn look_again(&self, at: u64) -> bool {
-        self.bytes::<1>(at).is_some()
-    }
-}
+use crate::pages::Pages;
 
 /// The offsets that JDK 17 publishes. Static fields are at addresses from `STATICS` on.
 const OFFSETS: &[(Field, u64)] = &[
