@@ -85,5 +85,6 @@ pub use open::image_of;
 pub use options::{Cache, Options};
 pub use pct_elf::FileVersion;
 pub use symbolizer::{Declaration, ResolvedFrame, Symbolizer, TextId};
+pub use symtab::NAMELESS_CODE;
 pub use symtab::Source;
 pub use system_call::CallSite;

@@ -488,7 +488,7 @@ fn fde_at<R: gimli::Reader<Offset = usize>>(
 
 /// The name for all nameless generated code: the borders of its functions are unknown, and a row for each address
 /// would tell the reader nothing.
-pub(crate) const NAMELESS_CODE: &str = "[no name]";
+pub const NAMELESS_CODE: &str = "[no name]";
 
 /// The text for an address without a name: `[libfoo.so+0x1a40]`.
 pub(crate) fn nameless(object: &Path, address: u64) -> String {

@@ -1,5 +1,6 @@
 //! What the functions of a profile are for: which belong to an interpreter, and which part they play in it.
 
+use crate::language::Language;
 use crate::model::{Id, Object, ObjectId, ObjectKind, Profile, StackId};
 use rustc_hash::FxHashSet;
 
@@ -122,20 +123,135 @@ const CPYTHON: &[(Role, &[&str])] = &[
     ),
 ];
 
-/// The role of a function of the interpreter's image, by its name.
+/// Functions of V8 and of node and their roles, as [`CPYTHON`]; a `*` may also stand within a name. V8's functions for
+/// bytecodes run the language's functions.
+const V8: &[(Role, &[&str])] = &[
+    (
+        Role::Loop,
+        &["Builtins_*Handler", "Builtins_Interpreter*", "Builtins_BaselineO*", "Builtins_BaselineLeaveFrame"],
+    ),
+    (
+        Role::Garbage,
+        &[
+            "v8::internal::Heap::*",
+            "v8::internal::Scavenger*",
+            "v8::internal::MarkCompact*",
+            "v8::internal::MinorMark*",
+            "v8::internal::MinorGC*",
+            "v8::internal::Marking*",
+            "v8::internal::ConcurrentMarking*",
+            "v8::internal::IncrementalMarking*",
+            "v8::internal::Sweeper*",
+            "v8::internal::Evacuat*",
+            "v8::internal::GCTracer*",
+            "v8::internal::MainMarking*",
+            "v8::internal::YoungGeneration*",
+            "void v8::internal::Scavenger*",
+            "void v8::internal::Heap::*",
+            "void v8::internal::MarkCompact*",
+            "cppgc::*",
+        ],
+    ),
+    (
+        Role::Carrier,
+        &[
+            "Builtins_JSEntry*",
+            "Builtins_JSConstruct*",
+            "Builtins_JSRunMicrotasks*",
+            "Builtins_JSBuiltinsConstruct*",
+            "Builtins_CEntry_*",
+            "Builtins_Call*",
+            "Builtins_Construct*",
+            "Builtins_HandleApiCall*",
+            "Builtins_Adaptor*",
+            "Builtins_ArgumentsAdaptor*",
+            "Builtins_ReflectApply",
+            "Builtins_ReflectConstruct",
+            "Builtins_FunctionPrototypeApply",
+            "Builtins_FunctionPrototypeCall",
+            "Builtins_FastFunctionPrototypeBind",
+            "Builtins_AsyncFunction*",
+            "Builtins_AsyncGenerator*",
+            "Builtins_Await*",
+            "Builtins_GeneratorPrototype*",
+            "Builtins_ResumeGenerator*",
+            "Builtins_RunMicrotasks",
+            "Builtins_Promise*Job",
+            "Builtins_PromiseConstructor",
+            "Builtins_CompileLazy",
+            "v8::internal::Builtin_HandleApiCall*",
+            "v8::internal::Builtins::InvokeApiFunction*",
+            "v8::internal::*::HandleApiCallHelper*",
+            "v8::internal::FunctionCallbackArguments::Call*",
+            "v8::internal::(anonymous namespace)::Invoke*",
+            "v8::internal::Execution::*",
+            "v8::internal::MicrotaskQueue::*",
+            "v8::Function::Call*",
+            "v8::Function::NewInstance*",
+            "v8::Script::Run*",
+            "v8::Module::Evaluate*",
+            "v8::internal::Module::*",
+            "v8::internal::SourceTextModule::*",
+            "v8::MicrotasksScope::*",
+            "node::Start*",
+            "node::LoadEnvironment*",
+            "node::NodeMainInstance::*",
+            "node::Realm::*",
+            "node::PrincipalRealm::*",
+            "node::builtins::BuiltinLoader::CompileAndCall*",
+            "node::ExecuteBootstrapper*",
+            "node::SpinEventLoop*",
+            "node::InternalCallbackScope::*",
+            "node::InternalMakeCallback*",
+            "node::MakeCallback*",
+            "node::AsyncWrap::MakeCallback*",
+            "node::Environment::RunTimers*",
+            "node::Environment::CheckImmediate*",
+            "node::Environment::RunAndClearNativeImmediates*",
+            "node::loader::ModuleWrap::*",
+            "node::contextify::ContextifyScript::*",
+            "node::worker::Worker::*",
+            "uv_run",
+            "uv__run_*",
+            "uv__io_poll",
+        ],
+    ),
+];
+
+/// Whether a name fits a pattern, in which one `*` may stand for anything.
+fn fits(name: &str, pattern: &str) -> bool {
+    match pattern.split_once('*') {
+        Some((start, "")) => name.starts_with(start),
+        Some((start, rest)) => name.strip_prefix(start).is_some_and(|name| match rest.strip_suffix('*') {
+            Some(within) => name.contains(within.trim_start_matches('*')),
+            None => name.ends_with(rest),
+        }),
+        None => name == pattern,
+    }
+}
+
+fn listed(list: &[(Role, &[&str])], name: &str) -> Option<Role> {
+    list.iter()
+        .find(|(_, patterns)| patterns.iter().any(|pattern| fits(name, pattern)))
+        .map(|(role, _)| *role)
+}
+
+/// The role of a function of CPython's image, by its name.
 fn role(name: &str) -> Role {
     if name == "[no symbol]" || name.starts_with('[') && name.contains("+0x") {
         return Role::Nameless;
     }
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
-    let fits = |pattern: &str| match pattern.strip_suffix('*') {
-        Some(start) => stem.starts_with(start),
-        None => stem == pattern,
-    };
-    CPYTHON
-        .iter()
-        .find(|(_, names)| names.iter().any(|name| fits(name)))
-        .map_or(Role::Work, |(role, _)| *role)
+    listed(CPYTHON, stem).unwrap_or(Role::Work)
+}
+
+/// The class of a function of an image that has V8 in it: also of programs that V8 is a part of.
+fn class_beside_v8(name: &str) -> FrameClass {
+    match listed(V8, name) {
+        Some(role) => FrameClass::Interpreter(role),
+        None if name.starts_with("Builtins_") || name.contains("v8::") => FrameClass::Interpreter(Role::Work),
+        None => FrameClass::Other,
+    }
 }
 
 /// What a stack's frame is for folding.
@@ -173,11 +289,13 @@ impl Roles {
     pub(super) fn from_profile(profile: &Profile) -> Self {
         let spoken = |object: ObjectId| is_spoken(profile, object);
         let images = interpreters(profile);
+        let with_v8 = images_with_v8(profile);
         let kinds = profile
             .functions
             .iter()
             .map(|f| match spoken(f.object) {
                 true => FrameClass::Spoken,
+                false if with_v8.contains(&f.object) => class_beside_v8(&f.name),
                 false if images.contains(&f.object) => FrameClass::Interpreter(role(&f.name)),
                 false if serves(&profile.objects[f.object]) => FrameClass::Servant,
                 false => FrameClass::Other,
@@ -206,7 +324,15 @@ pub(crate) fn interpreters(profile: &Profile) -> FxHashSet<ObjectId> {
     let spoken = |object: ObjectId| is_spoken(profile, object);
     let loops = profile.functions.iter().filter(|f| !spoken(f.object) && role(&f.name) == Role::Loop);
     let images: FxHashSet<ObjectId> = loops.map(|f| f.object).collect();
-    if images.is_empty() { nameless_loops(profile, spoken) } else { images }
+    let images = if images.is_empty() { nameless_loops(profile, spoken) } else { images };
+    &images - &images_with_v8(profile)
+}
+
+/// The images that have V8 in them, where JavaScript runs: known by the names of V8's own functions.
+fn images_with_v8(profile: &Profile) -> FxHashSet<ObjectId> {
+    let speaks = profile.objects.iter().any(|o| o.kind == ObjectKind::Module(Language::JavaScript));
+    let own = profile.functions.iter().filter(|f| speaks && f.name.starts_with("Builtins_"));
+    own.map(|f| f.object).collect()
 }
 
 impl FrameClass {

@@ -7,7 +7,7 @@ use crate::{By, CallTree, Split};
 use proptest::prelude::*;
 
 /// `Py_RunMain;py:main;loop;work 3`: native functions of the interpreter, `py:` ones of a module, `so:`
-/// ones of a library; `in:` is inlined into the one before.
+/// ones of a library; `in:` is inlined into the one before. `js:` ones are of a script.
 fn profile(lines: &str) -> Profile {
     let mut b = Builder::new(true);
     let process = b.process(Process { name: "python3".into(), ..Process::default() });
@@ -18,6 +18,9 @@ fn profile(lines: &str) -> Profile {
     let libc = object("/lib/libc.so.6", ObjectKind::File);
     let kernel = object("kernel", ObjectKind::Kernel);
     let module = object("/srv/app.py", ObjectKind::Module(Language::Python));
+    let has_scripts = lines.contains("js:");
+    let script =
+        if has_scripts { object("/srv/app.js", ObjectKind::Module(Language::JavaScript)) } else { module };
     for line in lines.lines() {
         let (stack, count) = line.trim().rsplit_once(' ').expect("a count");
         let samples: u64 = count.parse().expect("a number");
@@ -25,6 +28,7 @@ fn profile(lines: &str) -> Profile {
         for name in stack.split(';') {
             let (object, name, inlined) = match name.split_once(':') {
                 Some(("py", name)) => (module, name, false),
+                Some(("js", name)) => (script, name, false),
                 Some(("so", name)) => (library, name, false),
                 Some(("libc", name)) => (libc, name, false),
                 Some(("kernel", name)) => (kernel, name, false),
@@ -94,6 +98,33 @@ fn carriers_go_and_the_innermost_frame_stays() {
             "start;_PyEval_EvalFrameDefault 9",
         ]
     );
+}
+
+const OF_V8: &str = "main;node::Start(int);js:main;Builtins_AddHandler 1
+    main;node::Start(int);js:main;Builtins_LdaHandler;v8::internal::LoadIC::Load() 2
+    main;node::Start(int);js:main;Builtins_CEntry_Return1;v8::internal::Builtin_HandleApiCall;node::fs::Read;libc:read 4
+    main;node::Start(int);js:main;Builtins_ArrayMap;Builtins_Call_ReceiverIsAny;js:each 8
+    main;js:main;Builtins_CEntry_Return1;v8::internal::Heap::CollectGarbage(int);libc:memcpy 16
+    main;node::Start(int);so:inflate 32";
+
+#[test]
+fn v8_runs_and_carries_functions_of_javascript() {
+    let mut profile = profile(OF_V8);
+    assert_eq!(
+        drawn(&fold(profile.clone(), Frames::Mixed)),
+        [
+            "main;main 1",
+            "main;main;Builtins_ArrayMap;each 8",
+            "main;main;node::fs::Read;read 4",
+            "main;main;v8::internal::Heap::CollectGarbage(int);memcpy 16",
+            "main;main;v8::internal::LoadIC::Load() 2",
+            "main;node::Start(int);inflate 32",
+        ]
+    );
+    account_of_languages(&mut profile);
+    let spent = profile.account.languages[0].spent;
+    let samples = [spent.inside, spent.native, spent.garbage, spent.lock, spent.outside].map(|w| w.samples);
+    assert_eq!(samples, [1 + 2 + 8, 4, 16, 0, 32]);
 }
 
 #[test]

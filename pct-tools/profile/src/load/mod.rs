@@ -18,6 +18,7 @@ mod kernel;
 pub mod kernel_refusal;
 pub mod live;
 mod memory;
+mod nameless_code;
 mod objects;
 mod options;
 pub mod pcs;
@@ -155,7 +156,7 @@ pub fn load_from(
         progress("symbols", 0, 1);
         symbols.resolve(raw.queries());
         kernel::find_system_calls(&raw.nodes, &mut symbols);
-        for note in symbols.notes() {
+        for note in symbols.notes().iter().filter(|note| !nameless_code::is_about_it(note)) {
             account.note_without_names(note.to_string());
         }
     }
@@ -171,6 +172,8 @@ pub fn load_from(
     profile.account = account;
     let mut profile = fold::fold(profile, options.frames);
     stripped::note(&mut profile, symbols.stripped());
+    let about_code = symbols.notes().iter().filter(|note| nameless_code::is_about_it(note));
+    nameless_code::note(&mut profile, about_code.map(ToString::to_string));
     if infos.is_empty()
         && profile
             .account

@@ -77,9 +77,9 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &Options) -> Prof
             RawFrame::Kernel(object, address) => {
                 at = kernel.call(&mut b, (node, *parent), (object, address), at);
             }
-            // Java's frames say more than the address of the code that the virtual machine made of them.
+            // A function says more than the address of the code that its virtual machine made of it.
             RawFrame::Code(object, _)
-                if is_made_of_java((&raw.nodes, &raw.spoken), *parent, symbols.object(object).kind) => {}
+                if is_made_of_function((&raw.nodes, &raw.spoken), *parent, symbols.object(object).kind) => {}
             place => {
                 for &frame in places.frames(&mut b, place) {
                     at = Some(b.stack(at, frame));
@@ -197,16 +197,15 @@ fn weight(samples: u64, ns: u64, system: bool) -> Weight {
     Weight { samples, user_ns, system_ns }
 }
 
-/// Whether code in an object of this kind, called from a place, is what a virtual machine made of the Java function
-/// there.
-fn is_made_of_java(
+/// Whether code in an object of this kind, called from a place, is what a virtual machine made of the function there.
+fn is_made_of_function(
     (nodes, spoken): (&[(NodeIndex, RawFrame)], &SpokenTable),
     parent: NodeIndex,
     kind: Kind,
 ) -> bool {
     let made = matches!(kind, Kind::Jit { .. });
     made && matches!(nodes.get(parent as usize), Some((_, RawFrame::Spoken(function, _)))
-        if spoken.language(*function) == Language::Java)
+        if matches!(spoken.language(*function), Language::Java | Language::JavaScript))
 }
 
 /// Whether an object is the preloaded library: `libpct.so`, or `libpct-HASH.so` as `pct` lays it out.

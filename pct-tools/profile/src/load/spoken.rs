@@ -116,9 +116,15 @@ impl<'i> Speaking<'i> {
             let file = match language {
                 // A class names its file without the folder that it was compiled in.
                 Language::Java => code.facts.file.clone(),
+                Language::JavaScript => script(&code.facts.file),
                 _ => absolute(&self.cwd, &code.facts.file),
             };
-            let (name, first_line) = (code.facts.name.clone(), code.facts.first_line);
+            let first_line = code.facts.first_line;
+            let name = match (language, code.facts.name.as_str(), first_line) {
+                (Language::JavaScript, "", 0) => "(anonymous)".to_owned(),
+                (Language::JavaScript, "", line) => format!("(anonymous:{line})"),
+                (_, name, _) => name.to_owned(),
+            };
             Some(table.number(Spoken { language, name, file, first_line }))
         });
         let (Some(number), Some(code)) = (number, code) else {
@@ -214,6 +220,14 @@ fn language_of(number: u64) -> Option<Language> {
     })
 }
 
+/// A script by its path, or by its name if that is none (`node:fs`). Modules are named by an address.
+fn script(name: &str) -> String {
+    match name.strip_prefix("file://").filter(|path| path.starts_with('/')) {
+        Some(path) => percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned(),
+        None => name.to_owned(),
+    }
+}
+
 /// Scripts are named as they were typed; what is no path (`<string>`) stays.
 fn absolute(cwd: &str, file: &str) -> String {
     let relative = !file.is_empty() && !file.starts_with(['/', '<']);
@@ -253,13 +267,14 @@ fn version(language: Language, version: u64) -> String {
         (_, 0) => String::new(),
         (Language::Python, n) => format!(" (Python {}.{})", n >> 24 & 0xff, n >> 16 & 0xff),
         (Language::Java, n) => format!(" (Java {n})"),
+        (Language::JavaScript, n) => format!(" (V8 {}.{})", n >> 16, n & 0xffff),
         (_, n) => format!(" (version {n})"),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{absolute, version};
+    use super::{absolute, script, version};
     use crate::Language;
 
     #[test]
@@ -273,8 +288,23 @@ mod tests {
     }
 
     #[test]
+    fn scripts_are_named_by_their_path() {
+        for (name, shown) in [
+            ("file:///srv/a%20b/na%C3%AFve.mjs", "/srv/a b/naïve.mjs"),
+            ("/srv/100%25.js", "/srv/100%25.js"),
+            ("file://host/x", "file://host/x"),
+            ("node:fs", "node:fs"),
+            ("[eval]", "[eval]"),
+            ("", ""),
+        ] {
+            assert_eq!(script(name), shown);
+        }
+    }
+
+    #[test]
     fn versions_are_written_as_people_do() {
         assert_eq!(version(Language::Python, 0x030c_01f0), " (Python 3.12)");
         assert_eq!(version(Language::Python, 0), "");
+        assert_eq!(version(Language::JavaScript, 11 << 16 | 3), " (V8 11.3)");
     }
 }
