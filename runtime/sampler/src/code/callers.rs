@@ -12,8 +12,11 @@
 use core::hint::cold_path;
 use core::sync::atomic::Ordering;
 
-use crate::code::interpreter::{FoundInterpreter, FoundJvm};
+use crate::code::interpreter::{FoundInterpreter, FoundJvm, FoundV8};
 use crate::code::java::{JavaStack, NativeWalks};
+use crate::code::javascript::Weaver;
+use crate::code::javascript_codes::JavaScriptCodes;
+use crate::code::readable::Readable;
 use crate::code::thread_stack::FRONT;
 use crate::code::walked_modules::{self, IN_VAIN, LOOKED, REGISTRY, is_doubtful};
 use crate::process::bookkeeping;
@@ -42,6 +45,10 @@ const UNITS_OF_PYTHON: u32 = 4;
 const ADDRESS_BITS: u64 = (1 << 56) - 1;
 /// Units that a step through Java frames costs.
 const UNITS_OF_JAVA: u32 = 12;
+/// Units that a frame of JavaScript costs.
+const UNITS_OF_JAVASCRIPT: u32 = 6;
+/// Pages that functions of JavaScript in one sample may ask for.
+const PROBES_OF_JAVASCRIPT: u32 = 512;
 /// DWARF numbers of registers.
 const RAX: u8 = 0;
 const RBX: u8 = 3;
@@ -160,15 +167,20 @@ fn walk_into(walker: Walker<'_>, regs: Regs, buffer: &mut [u64], range: core::op
     let session = walker.session;
     let first = range.start;
     let out = buffer.get_mut(range).unwrap_or(&mut []);
-    let (frames, cut) = match (session.python.current(), session.java.current()) {
-        (None, None) => native(walker, regs, out),
-        (Some(found), _) => {
+    let current = (session.python.current(), session.java.current(), session.javascript.current());
+    let (frames, cut) = match current {
+        (None, None, None) => native(walker, regs, out),
+        (Some(found), ..) => {
             cold_path();
             with_python(walker, regs, found, out)
         }
-        (None, Some(found)) => {
+        (None, Some(found), _) => {
             cold_path();
             with_java(walker, regs, found, out)
+        }
+        (None, None, Some(found)) => {
+            cold_path();
+            with_javascript(walker, regs, found, out)
         }
     };
     let mut len = first + frames;
@@ -291,6 +303,34 @@ fn with_java(walker: Walker<'_>, regs: Regs, found: &FoundJvm, out: &mut [u64]) 
         Some(walked) => walked,
         None => native(walker, regs, out),
     }
+}
+
+/// The stack of a thread that may run JavaScript. How many words were stored, and why it is cut.
+#[inline(never)]
+fn with_javascript(
+    walker: Walker<'_>,
+    regs: Regs,
+    found: &FoundV8,
+    out: &mut [u64],
+) -> (usize, Option<CutCause>) {
+    let Walker { session, ring, .. } = walker;
+    let Some(scratch) = ring.stack.scratch(out.len() as u32, session.may_call()) else {
+        return native(walker, regs, out);
+    };
+    let (callers, cut) = native(walker, regs, scratch.placed);
+    let Some(held) = REGISTRY.hold(session.rings.number(ring) as usize) else {
+        return native(walker, regs, out);
+    };
+    let sp = gregs(regs).get(reg::RSP);
+    let probes = if session.may_call() { PROBES_OF_JAVASCRIPT } else { 0 };
+    // SAFETY: the extent is the thread's own stack (see `StackFinder`), and this handler runs on that thread.
+    let memory = unsafe { Readable::new(ring.stack.extent(), sp, scratch.known, probes) };
+    let most = budget(session, ring, out.len()).units / UNITS_OF_JAVASCRIPT;
+    let weaver = Weaver { found, memory: &memory, modules: held.set(), most };
+    let mut codes = JavaScriptCodes::new(session, &memory, &found.layout);
+    let callers = scratch.placed.get(..callers).unwrap_or(&[]);
+    let (words, had_room) = weaver.weave((regs.pc, sp), callers, &mut codes, out);
+    (words, if had_room { cut } else { Some(CutCause::Depth) })
 }
 
 /// The modules as they are now, for native frames among Java frames.

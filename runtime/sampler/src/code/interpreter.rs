@@ -1,7 +1,7 @@
-//! The interpreters of the process whose frames are read, as handlers see them. [`super::python`] and [`super::java`]
-//! find them.
+//! The interpreters of the process whose frames are read, as handlers see them. [`super::python`], [`super::java`] and
+//! [`super::javascript`] find them.
 //!
-//! Signal safety: [`Python::current`] and [`Java::current`] are one load.
+//! Signal safety: [`Python::current`], [`Java::current`] and [`JavaScript::current`] are one load.
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -9,6 +9,7 @@ use pct_format::record::InterpreterState;
 use pct_languages::cpython::{Interpreter, ThreadData};
 use pct_languages::hotspot::Jvm;
 use pct_languages::hotspot::layout::Layout;
+use pct_languages::v8;
 
 /// An interpreter whose frames are read.
 #[derive(Debug)]
@@ -88,5 +89,79 @@ impl Java {
     pub(super) fn is_refused(&self) -> bool {
         let said = self.said.load(Ordering::Relaxed);
         said != 0 && said != InterpreterState::Read as u32
+    }
+}
+
+/// Places of V8's own machine code beside the first that are known.
+pub(super) const COPIES: usize = 4;
+
+/// A V8 whose functions are read.
+#[derive(Debug)]
+pub struct FoundV8 {
+    pub(super) layout: v8::Layout,
+    /// V8's own machine code in its object: first address, and the one behind the last.
+    pub(super) own: (u64, u64),
+    /// V8 maps that code once more, near the code that it makes: where.
+    copies: [(AtomicU64, AtomicU64); COPIES],
+}
+
+impl FoundV8 {
+    pub(super) fn new(layout: v8::Layout, (start, octets): (u64, u64)) -> FoundV8 {
+        let copies = [const { (AtomicU64::new(0), AtomicU64::new(0)) }; COPIES];
+        FoundV8 { layout, own: (start, start.saturating_add(octets)), copies }
+    }
+
+    /// Where V8's own machine code lies: first address, and the one behind the last.
+    #[inline]
+    pub(super) fn builtins(&self) -> impl Iterator<Item = (u64, u64)> {
+        let copies = self.copies.iter().map(|(start, end)| {
+            // Acquire: the end comes with its start.
+            let end = end.load(Ordering::Acquire);
+            (start.load(Ordering::Relaxed), end)
+        });
+        core::iter::once(self.own).chain(copies)
+    }
+
+    /// Whether an address lies there.
+    #[inline]
+    pub(super) fn is_builtin(&self, pc: u64) -> bool {
+        self.builtins().any(|(start, end)| pc >= start && pc < end)
+    }
+
+    /// Its copies lie there, and nowhere else; whether that is new. By the housekeeper.
+    pub(super) fn set_copies(&self, mut found: impl Iterator<Item = (u64, u64)>) -> bool {
+        let mut changed = false;
+        for (start, end) in &self.copies {
+            let (first, last) = found.next().unwrap_or((0, 0));
+            if (start.load(Ordering::Relaxed), end.load(Ordering::Relaxed)) == (first, last) {
+                continue;
+            }
+            end.store(0, Ordering::Relaxed);
+            start.store(first, Ordering::Release);
+            end.store(last, Ordering::Release);
+            changed = true;
+        }
+        changed
+    }
+}
+
+/// The V8 of the process. All zeros: none was found.
+#[derive(Debug)]
+#[repr(C)]
+pub struct JavaScript {
+    pub(super) current: AtomicPtr<FoundV8>,
+    /// Where its object is mapped, 0 = no object of it was found.
+    pub(super) base: AtomicU64,
+    /// The [`InterpreterState`] that the file has of it, 0 = none yet.
+    pub(super) said: AtomicU32,
+}
+
+impl JavaScript {
+    /// The V8 whose functions are read.
+    #[inline(always)]
+    #[must_use]
+    pub fn current(&self) -> Option<&FoundV8> {
+        // SAFETY: published when it was complete, in memory that stays.
+        unsafe { self.current.load(Ordering::Acquire).as_ref() }
     }
 }

@@ -11,26 +11,24 @@
 //! Signal safety: [`JavaStack::walk`] is as [`crate::code::callers`]. Finding is for the housekeeper.
 
 use core::cell::RefCell;
-use core::mem::size_of;
 use core::sync::atomic::Ordering;
 
 use pct_elf::{Image, Memory};
 use pct_format::CutCause;
-use pct_format::head::kind;
 use pct_format::layout::{Wanted, header as at};
-use pct_format::record::{Encoder, Frame, InterpreterState, Language, LostCode};
+use pct_format::record::{Frame, InterpreterState, Language, LostCode};
 use pct_languages::hotspot::layout::{Layout, Refused};
 use pct_languages::hotspot::tables::{Field, Tables};
 use pct_languages::hotspot::walk::Way;
 use pct_languages::hotspot::{JavaEnd, Jvm, Registers, Spot, Walker};
 use pct_unwind::{Budget, Extent, Live, Met, Start, WalkEnd, Walked};
 
+use crate::code::finding::{Finding, publish};
 use crate::code::interpreter::FoundJvm;
 use crate::code::java_codes::JavaWords;
 use crate::code::readable::{KnownPages, Readable};
-use crate::code::regions::{List, keep_record};
+use crate::code::regions::List;
 use crate::process::session::{Session, seed};
-use crate::record::time;
 use crate::sys;
 use crate::sys::loaded::MemoryFile;
 
@@ -293,27 +291,11 @@ fn read_layout(file: &sys::Fd, base: u64) -> Result<Layout, Refused> {
     }
 }
 
-/// Moves something into memory of its own. There are few in a process's life: their memory is not given back.
-fn publish<T>(value: T) -> Option<*mut T> {
-    let place = sys::map_memory(size_of::<T>()).ok()?.cast::<T>();
-    // SAFETY: fresh memory of that size, aligned to a page.
-    unsafe { place.write(value) };
-    Some(place)
-}
-
 /// Says in the file what became of the virtual machine, once for each state.
 fn say(session: &Session, list: &mut List, base: u64, version: u32, state: InterpreterState, detail: &str) {
     if session.java.said.swap(state as u32, Ordering::Relaxed) == state as u32 {
         return;
     }
     session.log.header_set(at::JAVA, state as u64);
-    let path = list.path_of(base);
-    let record = Encoder::new(list.record())
-        .raw_word(time::now())
-        .number(u64::from(version))
-        .number(state as u64)
-        .text(path.bytes())
-        .text(detail.as_bytes())
-        .finish(kind::INTERPRETER, Language::HotSpot as u32);
-    keep_record(&session.keep, &session.log, record);
+    Finding { language: Language::HotSpot, version, state, detail }.tell(session, list, base);
 }

@@ -8,14 +8,13 @@
 use core::sync::atomic::Ordering;
 
 use pct_elf::Memory;
-use pct_format::LossCause;
 use pct_format::record::{
     CodeFacts, CodeFrame, Frame, Language, LineTableForm, LineTablePart, LostCode, code_flag,
 };
 use pct_languages::hotspot::layout::Layout;
 use pct_languages::hotspot::{JavaFrame, JavaFrames, Method, lines};
 
-use crate::code::sample_codes::{MOST_NEW, SHARE_OF_FILE, keep_words};
+use crate::code::sample_codes::{MOST_NEW, add_code, keep_words};
 use crate::process::session::Session;
 use crate::record::chain::Chain;
 use crate::record::codes::{PART_OCTETS, Writer};
@@ -68,25 +67,13 @@ impl<'s, 'o, M: Memory> JavaWords<'s, 'o, M> {
     #[cold]
     #[inline(never)]
     fn add(&mut self, method: &Method, key: u64) -> Option<u32> {
-        self.new = self.new.checked_sub(1)?;
-        if !method.is_method(self.memory, self.layout) {
-            return None;
-        }
-        let codes = &self.session.codes;
-        let (_, limit) = self.session.log.sizes();
-        if 8 * codes.words.load(Ordering::Relaxed) > limit / SHARE_OF_FILE {
-            self.session.log.lose(LossCause::Definitions, 1, 0);
-            return None;
-        }
-        let mut writer = codes.writer.try_lock()?;
-        if let Some(id) = codes.table.find(key) {
-            return Some(id);
-        }
-        let mut keep = self.session.keep.try_lock()?;
-        let id = codes.newest.load(Ordering::Relaxed).checked_add(1).filter(|id| *id != u32::MAX)?;
-        self.write(&mut writer, &mut keep, method, id)?;
-        codes.table.insert(key, id, self.session.may_call());
-        Some(id)
+        let mut new = self.new;
+        let id = add_code(self.session, &mut new, key, |writer, keep, id| {
+            let is_method = method.is_method(self.memory, self.layout);
+            if is_method { self.write(writer, keep, method, id).map(|()| id) } else { None }
+        });
+        self.new = new;
+        id
     }
 
     fn write(&self, writer: &mut Writer, keep: &mut Chain, method: &Method, id: u32) -> Option<()> {

@@ -5,11 +5,14 @@ mod call_number;
 pub mod call_sites;
 pub(crate) mod call_stack;
 pub mod callers;
+mod finding;
 mod headers;
 #[cfg(target_arch = "x86_64")]
 pub mod interpreter;
 pub(crate) mod java;
 pub(crate) mod java_codes;
+pub(crate) mod javascript;
+pub(crate) mod javascript_codes;
 mod mapped_file;
 pub mod maps;
 mod object_answers;

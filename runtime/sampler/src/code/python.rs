@@ -11,25 +11,23 @@
 //! housekeeper.
 
 use core::cell::RefCell;
-use core::mem::size_of;
 use core::sync::atomic::Ordering;
 
 use pct_elf::{Image, Memory, Symbols};
-use pct_format::head::kind;
 use pct_format::layout::Wanted;
-use pct_format::record::{Encoder, InterpreterState, Language};
+use pct_format::record::{InterpreterState, Language};
 use pct_languages::cpython::{Interpreter, Refused, Standing, ThreadData, greenlet_code};
 use pct_languages::weave::{Interpreted, InterpreterCode, Native, Woven, weave};
 use pct_unwind::Extent;
 
+use crate::code::finding::{Finding, publish};
 use crate::code::interpreter::FoundInterpreter;
-use crate::code::java;
 use crate::code::readable::Readable;
-use crate::code::regions::{List, NewObject, keep_record};
+use crate::code::regions::{List, NewObject};
 use crate::code::sample_codes::SampleCodes;
 use crate::code::scratch::Scratch;
+use crate::code::{java, javascript};
 use crate::process::session::{Session, seed};
-use crate::record::time;
 use crate::sys;
 use crate::sys::arch;
 use crate::sys::loaded::MemoryFile;
@@ -150,9 +148,11 @@ fn look_at_object<M: Memory>(session: &Session, list: &mut List, memory: &M, obj
     }
     let Some(image) = Image::at_base(memory, base) else { return };
     let Some(symbols) = image.symbols(memory) else { return };
-    // One look-up for objects that are no interpreter.
+    // One look-up for each, in objects that are no interpreter.
     if symbols.find(memory, b"_PyRuntime").is_some() {
         consider(session, list, memory, (&image, &symbols), base);
+    } else if javascript::consider(session, memory, &symbols, base) {
+        // It is looked at when V8 is up.
     } else if session.python.current().is_some()
         && let Some(code) = greenlet_code(memory, &image, &symbols)
     {
@@ -201,7 +201,7 @@ fn consider<M: Memory>(
                 InterpreterState::Second
             } else {
                 match data() {
-                    Some(data) if publish(session, FoundInterpreter { interpreter, data, base }) => {
+                    Some(data) if show(session, FoundInterpreter { interpreter, data, base }) => {
                         find_greenlets(session, list, memory);
                         InterpreterState::Read
                     }
@@ -213,13 +213,7 @@ fn consider<M: Memory>(
             (interpreter.version, state)
         }
     };
-    let record = Encoder::new(list.record())
-        .raw_word(time::now())
-        .number(u64::from(version))
-        .number(state as u64)
-        .text(path.bytes())
-        .finish(kind::INTERPRETER, Language::CPython as u32);
-    keep_record(&session.keep, &session.log, record);
+    Finding { language: Language::CPython, version, state, detail: "" }.tell(session, list, base);
 }
 
 /// `None`: it is too early to tell.
@@ -231,12 +225,9 @@ fn state_of(refused: Refused) -> Option<InterpreterState> {
     }
 }
 
-/// Makes it the interpreter that handlers see. There are few in a process's life: their memory is not given back.
-fn publish(session: &Session, found: FoundInterpreter) -> bool {
-    let Ok(memory) = sys::map_memory(size_of::<FoundInterpreter>()) else { return false };
-    let place = memory.cast::<FoundInterpreter>();
-    // SAFETY: fresh memory of that size, aligned to a page.
-    unsafe { place.write(found) };
+/// Makes it the interpreter that handlers see.
+fn show(session: &Session, found: FoundInterpreter) -> bool {
+    let Some(place) = publish(found) else { return false };
     // Release: whoever sees the pointer sees what it leads to.
     session.python.current.store(place, Ordering::Release);
     true

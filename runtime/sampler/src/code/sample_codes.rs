@@ -31,7 +31,7 @@ pub(super) const MOST_NEW: u32 = 32;
 /// Octets of a line table that are kept.
 const TABLE_OCTETS: u64 = 128 << 10;
 /// Functions take at most one part in so many of the file.
-pub(super) const SHARE_OF_FILE: u64 = 4;
+const SHARE_OF_FILE: u64 = 4;
 /// Id of what is not shown: machinery of the interpreter in the shape of a function.
 const HIDDEN: u32 = u32::MAX;
 
@@ -54,22 +54,10 @@ impl<'s, M: Memory> SampleCodes<'s, M> {
     #[cold]
     #[inline(never)]
     fn add(&mut self, object: u64, key: u64) -> Option<u32> {
-        self.new = self.new.checked_sub(1)?;
-        let codes = &self.session.codes;
-        let (_, limit) = self.session.log.sizes();
-        if 8 * codes.words.load(Ordering::Relaxed) > limit / SHARE_OF_FILE {
-            self.session.log.lose(LossCause::Definitions, 1, 0);
-            return None;
-        }
-        let mut writer = codes.writer.try_lock()?;
-        if let Some(id) = codes.table.find(key) {
-            return Some(id);
-        }
-        let mut keep = self.session.keep.try_lock()?;
-        let id = codes.newest.load(Ordering::Relaxed).checked_add(1).filter(|id| *id != HIDDEN)?;
-        let id = self.write(&mut writer, &mut keep, object, id)?;
-        codes.table.insert(key, id, self.session.may_call());
-        Some(id)
+        let (session, mut new) = (self.session, self.new);
+        let id = add_code(session, &mut new, key, |writer, keep, id| self.write(writer, keep, object, id));
+        self.new = new;
+        id
     }
 
     /// Writes the records of a function; its id, which is [`HIDDEN`] for machinery.
@@ -129,6 +117,32 @@ impl<'s, M: Memory> SampleCodes<'s, M> {
     fn keep(&self, keep: &mut Chain, record: &[u64]) -> Option<()> {
         keep_words(self.session, keep, record)
     }
+}
+
+/// Gives a function that is met for the first time an id, and has `write` write it down; it says under which id it is
+/// to be known. `new`: functions that the sample may still write down. `None`: not now.
+pub(super) fn add_code(
+    session: &Session,
+    new: &mut u32,
+    key: u64,
+    write: impl FnOnce(&mut Writer, &mut Chain, u32) -> Option<u32>,
+) -> Option<u32> {
+    *new = new.checked_sub(1)?;
+    let codes = &session.codes;
+    let (_, limit) = session.log.sizes();
+    if 8 * codes.words.load(Ordering::Relaxed) > limit / SHARE_OF_FILE {
+        session.log.lose(LossCause::Definitions, 1, 0);
+        return None;
+    }
+    let mut writer = codes.writer.try_lock()?;
+    if let Some(id) = codes.table.find(key) {
+        return Some(id);
+    }
+    let mut keep = session.keep.try_lock()?;
+    let id = codes.newest.load(Ordering::Relaxed).checked_add(1).filter(|id| *id != HIDDEN)?;
+    let id = write(&mut writer, &mut keep, id)?;
+    codes.table.insert(key, id, session.may_call());
+    Some(id)
 }
 
 /// Appends a record about a function. `None`: there is no room, which is counted.

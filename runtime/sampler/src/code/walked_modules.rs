@@ -8,7 +8,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::code::regions::List;
-use crate::code::{java, python};
+use crate::code::{java, javascript, python};
 use crate::process::session::Session;
 use pct_format::StackMode;
 use pct_unwind::{Region, Registry};
@@ -57,12 +57,24 @@ pub fn refresh(session: &Session, list: &mut List) {
     }
     // Without tables every frame goes by its frame pointer.
     let tables = mode != StackMode::Fp as u32;
-    let refreshed = REGISTRY.refresh(list.entries().iter().map(|e| Region {
-        start: e.start,
-        end: e.end,
-        base: if tables { e.base } else { 0 },
-        identity: e.inode ^ e.device.rotate_left(32),
-    }));
+    let agree = |list: &List| {
+        REGISTRY.refresh(list.entries().iter().flat_map(|entry| {
+            let region = |(start, end): (u64, u64), base: u64| Region {
+                start,
+                end,
+                base: if tables { base } else { 0 },
+                identity: entry.inode ^ entry.device.rotate_left(32),
+            };
+            let (from, to) = javascript::with_frame_pointers(session, (entry.start, entry.end));
+            let parts = [
+                region((entry.start, from), entry.base),
+                region((from, to), 0),
+                region((to, entry.end), entry.base),
+            ];
+            parts.into_iter().filter(|region| region.start < region.end)
+        }))
+    };
+    let refreshed = agree(list);
     FOUND_DATA.store(refreshed.loaded > 0, Ordering::Relaxed);
     if refreshed.changed {
         IN_VAIN.store(0, Ordering::Relaxed);
@@ -74,6 +86,9 @@ pub fn refresh(session: &Session, list: &mut List) {
     }
     python::refresh(session, list);
     java::refresh(session, list);
+    if javascript::refresh(session, list) {
+        agree(list);
+    }
 }
 
 /// Copies what walks may need of the modules' unwind data, because from now on no system call may be made. The caller

@@ -77,6 +77,8 @@ pub struct Options {
     pub python: bool,
     /// Frames of HotSpot are walked.
     pub java: bool,
+    /// Functions of V8 stand in the place of their frames.
+    pub javascript: bool,
     /// Mean bytes between allocation samples, 0 = none are taken.
     pub alloc: u64,
     /// Seed of their draws, 0 = another one for each process.
@@ -117,6 +119,7 @@ impl Options {
             kernel: false,
             python: true,
             java: true,
+            javascript: true,
             alloc: 0,
             alloc_seed: 0,
             wait: false,
@@ -316,6 +319,16 @@ const KEYS: &[Key] = &[
             },
         )
     }),
+    key("javascript", "on, off", |o, v| {
+        assign(
+            &mut o.javascript,
+            match v {
+                b"on" => Some(true),
+                b"off" => Some(false),
+                _ => None,
+            },
+        )
+    }),
     key("alloc", "16 to 1G bytes, off", |o, v| {
         assign(&mut o.alloc, if v == b"off" { Some(0) } else { size(v).filter(|n| INTERVALS.contains(n)) })
     }),
@@ -392,7 +405,7 @@ mod tests {
     fn every_key_takes_its_values() {
         let mut o = Options::new();
         let text = b"mode=profil,hz=100,clock=itimer-real,stack=auto,depth=20000,out=/tmp/x,limit=1M,\
-            follow=exec,include=a:b*,exclude=c,signal=27,on=manual,toggle=10,shift=4,python=off,java=off,,";
+            follow=exec,include=a:b*,exclude=c,signal=27,on=manual,toggle=10,shift=4,python=off,java=off,javascript=off,,";
         assert_eq!(parse(text, &mut o), Ok(()));
         assert_eq!(
             (o.mode, o.hz, o.clock, o.stack),
@@ -400,7 +413,8 @@ mod tests {
         );
         assert_eq!((o.depth, o.out.bytes(), o.limit), (20000, &b"/tmp/x"[..], 1 << 20));
         assert_eq!((o.follow, o.signal), (Follow { fork: false, exec: true }, 27));
-        assert_eq!((o.on, o.toggle, o.shift, o.python, o.java), (On::Manual, 10, 4, false, false));
+        assert_eq!((o.on, o.toggle, o.shift), (On::Manual, 10, 4));
+        assert_eq!((o.python, o.java, o.javascript), (false, false, false));
         assert!(o.wants(b"a") && o.wants(b"bcd") && !o.wants(b"c") && !o.wants(b"d"));
     }
 
@@ -442,6 +456,7 @@ mod tests {
             "shift=21",
             "python=yes",
             "java=yes",
+            "javascript=yes",
             "mode",
             "alloc=0",
             "alloc=-1",

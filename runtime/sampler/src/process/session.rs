@@ -11,7 +11,7 @@ use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-use crate::code::interpreter::{Java, Python};
+use crate::code::interpreter::{Java, JavaScript, Python};
 use crate::code::regions::{List, Regions};
 use crate::heap::state::Heap;
 use crate::process::options::Options;
@@ -233,6 +233,8 @@ pub struct Session {
     pub python: Python,
     /// The Java virtual machine of the process.
     pub java: Java,
+    /// The V8 of the process.
+    pub javascript: JavaScript,
     /// CPU time used while off.
     pub spent: Spent,
     /// CLOCK_MONOTONIC ns at which the next file is begun, 0 = never.
