@@ -40,7 +40,7 @@ pub struct Look {
     /// shown [default: the file's own].
     #[arg(long = "type", value_name = "NAME")]
     pub sample_type: Option<String>,
-    /// Which frames of Python programs are shown.
+    /// Which frames of programs in Python, Java or JavaScript are shown.
     #[arg(long, value_name = "WHICH", value_enum, default_value = "mixed")]
     pub frames: ShownFrames,
 }
@@ -52,7 +52,8 @@ pub enum ShownFrames {
     All,
     /// Machine code alone.
     Native,
-    /// Python functions alone.
+    /// Functions of these languages alone (also `java`, `javascript`).
+    #[value(alias = "java", alias = "javascript", alias = "js")]
     Python,
     /// Both, without the interpreter's own frames that only pass calls on.
     #[default]

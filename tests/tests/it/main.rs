@@ -40,6 +40,7 @@ mod live {
     mod hand_over;
     mod interrupts;
     mod java;
+    mod javascript;
     mod jit;
     #[cfg(target_arch = "x86_64")]
     mod kernels;

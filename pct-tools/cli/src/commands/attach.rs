@@ -8,7 +8,7 @@ mod tree;
 pub use args::{Args, Clock};
 
 use crate::closing;
-use crate::commands::run::Java;
+use crate::commands::run::{Interpreted, Java};
 use crate::errors::{Usage, chain};
 use crate::face::{Face, say, say_to_terminal};
 use crate::launch::place::{Library, PathPair};
@@ -297,9 +297,13 @@ fn injected(args: &Args, target: &Target, method: Method, place: &PathPair) -> R
     let memory = ProcessMemory::open(args.pid, true)?;
     let follow = if args.follow { "" } else { ",follow=none" };
     let java = if Java::shows_frames(args.java) { "" } else { ",java=off" };
+    let javascript = if args.javascript == Some(Interpreted::Off) { ",javascript=off" } else { "" };
     // With a slash behind it: a folder, also if it is called `x.pct`.
-    let options =
-        format!("hz={},out={}{follow}{java}", args.hz.unwrap_or(INSIDE_HZ), place.targets.join("").display());
+    let options = format!(
+        "hz={},out={}{follow}{java}{javascript}",
+        args.hz.unwrap_or(INSIDE_HZ),
+        place.targets.join("").display()
+    );
     let by_blob = || -> Result<Done> {
         let blob = Blob::parse(runlib::LIBRARY).context("the carried libpct.so")?;
         Ok(blob::by_blob(target, &memory, &blob, &options)?)

@@ -12,7 +12,7 @@ mod held;
 mod start;
 
 use args::sensible;
-pub use args::{Args, Clock, Follow, Java, Mode, On, Python, Stack};
+pub use args::{Args, Clock, Follow, Interpreted, Java, Mode, On, Stack};
 
 use crate::errors::chain;
 use crate::face::Face;

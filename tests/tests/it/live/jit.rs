@@ -63,7 +63,8 @@ fn compiled_code_without_names_is_one_row_and_the_report_says_what_would_help() 
     let test = "compiled_code_without_names_is_one_row_and_the_report_says_what_would_help";
     let Some(node) = tool_or_skip("node", test) else { return };
     let script = "let s = 0; for (let i = 0; i < 3e8; i++) s += i % 7; console.log(s)";
-    let r = run(&["--hz", "997", "--no-report"], &[node.to_str().unwrap(), "-e", script]);
+    let options = ["--hz", "997", "--no-report", "--javascript", "off"];
+    let r = run(&options, &[node.to_str().unwrap(), "-e", script]);
     unharmed(&r.output);
     let rows = r.report(&["--by", "function"]);
     let of_code = rows.iter().filter(|row| row.object == "[jit]").collect::<Vec<_>>();
@@ -81,7 +82,8 @@ fn node_says_what_it_compiled() {
         const end = process.cpuUsage().user + 1e6; let s = 0;
         while (process.cpuUsage().user < end) s += hotLoop(100000);
         console.log(s > 0)";
-    let r = run(&["--hz", "997"], &[node.to_str().unwrap(), "--perf-basic-prof", "-e", script]);
+    let options = ["--hz", "997", "--javascript", "off"];
+    let r = run(&options, &[node.to_str().unwrap(), "--perf-basic-prof", "-e", script]);
     let _maps = Maps::of(&r);
     said_true(&r);
     // The map has "JS:*hotLoop [eval]:1:17" for the optimized code and others for what ran before it.
@@ -107,7 +109,7 @@ fn code_where_other_code_was_has_its_own_name() {
     let flags = ["--expose-gc", "--perf-basic-prof", "--interpreted-frames-native-stack", "-e", script];
     let mut command = vec![node.to_str().unwrap()];
     command.extend(flags);
-    let r = run(&["--hz", "997", "--no-report"], &command);
+    let r = run(&["--hz", "997", "--no-report", "--javascript", "off"], &command);
     // What is read is the copy beside the recording: the map itself is gone.
     drop(Maps::of(&r));
     let rows = r.report(&["--by", "function"]);

@@ -1,6 +1,6 @@
 //! What can be typed after `pct attach`.
 
-use crate::commands::run::Java;
+use crate::commands::run::{Interpreted, Java};
 use crate::look;
 use pct_attach::choose::Method;
 use std::path::PathBuf;
@@ -37,6 +37,9 @@ pub struct Args {
     /// Show Java functions in the stacks (Java 11 to 25), or only name compiled ones (Java 17 and later) [default: on].
     #[arg(long, value_enum)]
     pub java: Option<Java>,
+    /// Show JavaScript functions in the stacks (node 18 to 24) [default: on].
+    #[arg(long, value_enum)]
+    pub javascript: Option<Interpreted>,
     /// Say which method would be used and why, without stopping or changing the process.
     #[arg(long)]
     pub explain: bool,

@@ -54,10 +54,13 @@ pub struct Args {
     pub kernel: Kernel,
     /// Show Python functions in the stacks (CPython 3.8 to 3.13) [default: on].
     #[arg(long, value_enum, help_heading = "Sampling")]
-    pub python: Option<Python>,
+    pub python: Option<Interpreted>,
     /// Show Java functions in the stacks (Java 11 to 25), or only name compiled ones (Java 17 and later) [default: on].
     #[arg(long, value_enum, help_heading = "Sampling")]
     pub java: Option<Java>,
+    /// Show JavaScript functions in the stacks (node 18 to 24) [default: on].
+    #[arg(long, value_enum, help_heading = "Sampling")]
+    pub javascript: Option<Interpreted>,
     /// Sample memory allocations, on average one per BYTES allocated, with K, M or G [default: 512K].
     #[arg(long, value_name = "BYTES", num_args = 0..=1, require_equals = true, default_missing_value = "512K", value_parser = alloc_interval, help_heading = "Sampling")]
     pub alloc: Option<u64>,
@@ -184,9 +187,9 @@ pub enum Kernel {
     Off,
 }
 
-/// Whether Python's functions are read.
+/// Whether the functions of a language are read from its interpreter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum Python {
+pub enum Interpreted {
     /// Where an interpreter is found.
     On,
     /// Never: its native functions alone.
@@ -380,6 +383,7 @@ pub(super) mod tests {
             (["--on", "never"], "--on"),
             (["--python", "maybe"], "--python"),
             (["--java", "maybe"], "--java"),
+            (["--javascript", "maybe"], "--javascript"),
             (["--alloc=0", "-v"], "--alloc"),
             (["--alloc=-1", "-v"], "--alloc"),
             (["--alloc=1T", "-v"], "--alloc"),

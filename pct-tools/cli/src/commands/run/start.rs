@@ -29,6 +29,7 @@ pub(super) fn options(args: &Args, folder: &Path, spare: Option<&Spare>) -> OsSt
         ("kernel", (args.kernel == Kernel::On).then(|| "on".to_owned())),
         ("python", args.python.map(name)),
         ("java", (!Java::shows_frames(args.java)).then(|| "off".to_owned())),
+        ("javascript", args.javascript.map(name)),
         ("alloc", args.alloc.map(|n| n.to_string())),
         ("wait", args.wait.then(|| "on".to_owned())),
         ("alloc-seed", args.alloc_seed.map(|n| n.to_string())),
