@@ -178,7 +178,9 @@ pub struct Spent {
     pub lock: Weight,
     /// Collecting garbage.
     pub garbage: Weight,
-    /// In samples without a frame of the language.
+    /// Compiling functions of the language.
+    pub compiling: Weight,
+    /// In all other samples without a frame of the language.
     pub outside: Weight,
 }
 

@@ -15,6 +15,8 @@ pub(super) enum Role {
     Lock,
     /// Collects garbage.
     Garbage,
+    /// Compiles functions of the language.
+    Compiler,
     /// Has no name (a stripped interpreter).
     Nameless,
     /// Does work.
@@ -150,6 +152,20 @@ const V8: &[(Role, &[&str])] = &[
             "void v8::internal::Heap::*",
             "void v8::internal::MarkCompact*",
             "cppgc::*",
+        ],
+    ),
+    (
+        Role::Compiler,
+        &[
+            "v8::internal::compiler::*",
+            "v8::internal::Compiler::*",
+            "v8::internal::OptimizedCompilationJob::*",
+            "v8::internal::OptimizingCompileDispatcher::*",
+            "v8::internal::UnoptimizedCompilationJob::*",
+            "v8::internal::TurbofanCompilationJob::*",
+            "v8::internal::maglev::*",
+            "v8::internal::baseline::*",
+            "v8::internal::parsing::*",
         ],
     ),
     (

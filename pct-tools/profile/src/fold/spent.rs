@@ -1,9 +1,10 @@
-//! Where the time of each language's threads went: in the language, in C, waiting for the lock, collecting garbage.
+//! Where the time of each language's threads went: in the language, in C, waiting for the lock, collecting garbage,
+//! compiling.
 
 use super::roles::{FrameClass, Role, Roles, Walked, walk};
 use crate::language::Language;
-use crate::model::{Id, Profile, Spent, StackId, Weight};
-use rustc_hash::FxHashMap;
+use crate::model::{Cell, Id, Object, ObjectKind, Profile, Spent, StackId, Weight};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Writes down where the time of each language's threads went. For a profile whose frames are all there.
 ///
@@ -16,11 +17,18 @@ pub fn account_of_languages(profile: &mut Profile) {
         return;
     }
     let walked = walk(profile, &roles);
+    let languages: FxHashSet<Language> = profile.objects.iter().filter_map(language_of_module).collect();
     let mut spent: FxHashMap<Language, (Spent, bool)> = FxHashMap::default();
     let mut outside = Weight::ZERO;
     for cell in &profile.cells {
         let Some(spoken) = walked[cell.stack.index()].spoken else {
-            outside += cell.weight;
+            match own_work(profile, &walked, &languages, cell) {
+                Some((language, Activity::Garbage)) => {
+                    spent.entry(language).or_default().0.garbage += cell.weight
+                }
+                Some((language, _)) => spent.entry(language).or_default().0.compiling += cell.weight,
+                None => outside += cell.weight,
+            }
             continue;
         };
         let (spent, nameless) = spent.entry(profile.language(profile.leaf(spoken))).or_default();
@@ -33,6 +41,7 @@ pub fn account_of_languages(profile: &mut Profile) {
             Activity::Foreign => &mut spent.native,
             Activity::Lock => &mut spent.lock,
             Activity::Garbage => &mut spent.garbage,
+            Activity::Compiling => &mut spent.compiling,
         };
         *place += cell.weight;
     }
@@ -60,6 +69,48 @@ enum Activity {
     Lock,
     /// Collecting garbage.
     Garbage,
+    /// Compiling functions.
+    Compiling,
+}
+
+fn language_of_module(object: &Object) -> Option<Language> {
+    match object.kind {
+        ObjectKind::Module(language) => Some(language),
+        _ => None,
+    }
+}
+
+/// What a virtual machine did for itself in a sample without a frame of its language: V8's functions say so, and
+/// HotSpot's threads by their names.
+fn own_work(
+    profile: &Profile,
+    walked: &[Walked],
+    languages: &FxHashSet<Language>,
+    cell: &Cell,
+) -> Option<(Language, Activity)> {
+    const COMPILERS: [&str; 2] = ["C1 CompilerThre", "C2 CompilerThre"];
+    const COLLECTORS: [&str; 6] = ["GC Thread#", "G1 ", "ZWorker", "XWorker", "Shenandoah", "ParGC Thread"];
+    if languages.contains(&Language::Java) {
+        let name = profile.threads[cell.thread].name.as_str();
+        let begins = |names: &[&str]| names.iter().any(|start| name.starts_with(start));
+        if begins(&COMPILERS) {
+            return Some((Language::Java, Activity::Compiling));
+        }
+        if begins(&COLLECTORS) {
+            return Some((Language::Java, Activity::Garbage));
+        }
+    }
+    let mut at = languages.contains(&Language::JavaScript).then_some(cell.stack);
+    while let Some(stack) = at {
+        match walked[stack.index()].kind {
+            FrameClass::Interpreter(Role::Garbage) => return Some((Language::JavaScript, Activity::Garbage)),
+            FrameClass::Interpreter(Role::Compiler) => {
+                return Some((Language::JavaScript, Activity::Compiling));
+            }
+            _ => at = profile.stacks[stack].parent,
+        }
+    }
+    None
 }
 
 /// What the frames within `spoken` of a sample that ends in `leaf` were doing.
@@ -74,6 +125,7 @@ fn activity(profile: &Profile, walked: &[Walked], leaf: StackId, spoken: StackId
             // CPython waits by a condition variable for nothing else: its other locks are semaphores.
             FrameClass::Interpreter(_) if waits => return Activity::Lock,
             FrameClass::Interpreter(Role::Garbage) => return Activity::Garbage,
+            FrameClass::Interpreter(Role::Compiler) => return Activity::Compiling,
             FrameClass::Interpreter(Role::Nameless) if !seen.runs_it && activity == Activity::Language => {
                 activity = Activity::Nameless;
             }

@@ -105,7 +105,9 @@ const OF_V8: &str = "main;node::Start(int);js:main;Builtins_AddHandler 1
     main;node::Start(int);js:main;Builtins_CEntry_Return1;v8::internal::Builtin_HandleApiCall;node::fs::Read;libc:read 4
     main;node::Start(int);js:main;Builtins_ArrayMap;Builtins_Call_ReceiverIsAny;js:each 8
     main;js:main;Builtins_CEntry_Return1;v8::internal::Heap::CollectGarbage(int);libc:memcpy 16
-    main;node::Start(int);so:inflate 32";
+    main;node::Start(int);so:inflate 32
+    start_thread;v8::internal::compiler::GraphReducer::ReduceTop() 64
+    start_thread;v8::internal::Sweeper::Sweep();libc:madvise 128";
 
 #[test]
 fn v8_runs_and_carries_functions_of_javascript() {
@@ -119,12 +121,15 @@ fn v8_runs_and_carries_functions_of_javascript() {
             "main;main;v8::internal::Heap::CollectGarbage(int);memcpy 16",
             "main;main;v8::internal::LoadIC::Load() 2",
             "main;node::Start(int);inflate 32",
+            "start_thread;v8::internal::Sweeper::Sweep();madvise 128",
+            "start_thread;v8::internal::compiler::GraphReducer::ReduceTop() 64",
         ]
     );
     account_of_languages(&mut profile);
     let spent = profile.account.languages[0].spent;
-    let samples = [spent.inside, spent.native, spent.garbage, spent.lock, spent.outside].map(|w| w.samples);
-    assert_eq!(samples, [1 + 2 + 8, 4, 16, 0, 32]);
+    let own = [spent.garbage, spent.compiling].map(|w| w.samples);
+    let samples = [spent.inside, spent.native, spent.lock, spent.outside].map(|w| w.samples);
+    assert_eq!((samples, own), ([1 + 2 + 8, 4, 0, 32], [16 + 128, 64]));
 }
 
 #[test]
@@ -168,7 +173,8 @@ fn spent(lines: &str) -> ([u64; 5], bool) {
     let mut p = profile(lines);
     account_of_languages(&mut p);
     let row = &p.account.languages[0];
-    let Spent { inside, native, lock, garbage, outside } = row.spent;
+    let Spent { inside, native, lock, garbage, compiling, outside } = row.spent;
+    assert_eq!(compiling.samples, 0, "no function of CPython compiles apart from the others");
     ([inside, native, lock, garbage, outside].map(|w| w.samples), row.nameless)
 }
 

@@ -190,6 +190,7 @@ fn spoken(profile: &Profile, row: &Spoken) -> Vec<String> {
         (spent.inside, format!("in {name}")),
         (spent.native, format!("in C called from {name}")),
         (spent.lock, lock.to_owned()),
+        (spent.compiling, "compiling".to_owned()),
         (spent.garbage, "garbage collector".to_owned()),
         (spent.outside, format!("outside of {name}")),
     ]

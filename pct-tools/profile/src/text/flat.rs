@@ -325,6 +325,7 @@ pub fn account_json(profile: &Profile) -> Value {
             "native": weight_json(&profile.quantity, row.spent.native),
             "waiting_for_lock": weight_json(&profile.quantity, row.spent.lock),
             "collecting_garbage": weight_json(&profile.quantity, row.spent.garbage),
+            "compiling": weight_json(&profile.quantity, row.spent.compiling),
             "outside": weight_json(&profile.quantity, row.spent.outside),
         })).collect::<Vec<_>>(),
         "uncertain": account.uncertain,
