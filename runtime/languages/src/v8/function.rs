@@ -85,6 +85,12 @@ impl Function {
         Scope::from_word(memory, layout, word)
     }
 
+    /// The number of its script.
+    #[must_use]
+    pub const fn script(&self) -> u32 {
+        self.script_id
+    }
+
     /// The text of its script.
     #[must_use]
     pub fn source<M: ThreadMemory>(&self, memory: &M, layout: &Layout) -> Option<Text> {

@@ -121,26 +121,26 @@ impl Text {
         Some((used, !is_whole || flat.length < self.length))
     }
 
-    /// Lines that end before a character. `None`: it cannot be read, or lies behind more than `most` octets.
-    #[must_use]
-    pub fn lines_before<M: ThreadMemory>(
+    /// Lines that end in a range of characters. `None`: some cannot be read.
+    fn lines_within<M: ThreadMemory>(
         &self,
         memory: &M,
         layout: &Layout,
-        character: u32,
-        most: u64,
+        (from, to): (u32, u32),
     ) -> Option<u32> {
         let flat = self.flat(memory, layout)?;
-        let octets = u64::from(character) * (1 + u64::from(flat.is_wide));
-        if character > flat.length || octets > most {
+        if from > to || to > flat.length {
             return None;
         }
-        let (mut lines, mut after_return) = (0, false);
-        Flat { length: character, ..flat }.each(memory, |unit| {
-            // A return and a line feed are one end.
+        // The character before tells whether a line feed belongs to a return.
+        let first = from.saturating_sub(1);
+        let at = flat.at.checked_add(u64::from(first) * flat.size())?;
+        let (mut lines, mut after_return, mut is_before) = (0, false, first < from);
+        Flat { at, length: to - first, ..flat }.each(memory, |unit| {
             let ends = matches!(unit, 0x0a | 0x0d | 0x2028 | 0x2029);
-            lines += u32::from(ends && !(unit == 0x0a && after_return));
+            lines += u32::from(ends && !is_before && !(unit == 0x0a && after_return));
             after_return = unit == 0x0d;
+            is_before = false;
             true
         })?;
         Some(lines)
@@ -148,11 +148,15 @@ impl Text {
 }
 
 impl Flat {
+    /// Octets of a character.
+    fn size(&self) -> u64 {
+        1 + u64::from(self.is_wide)
+    }
+
     /// Gives every character of UTF-16, until one is not wanted any more. `None`: some cannot be read.
     fn each<M: ThreadMemory>(&self, memory: &M, mut take: impl FnMut(u16) -> bool) -> Option<()> {
         let mut piece = [0; PIECE];
-        let size = 1 + u64::from(self.is_wide);
-        let (mut at, mut left) = (self.at, u64::from(self.length) * size);
+        let (mut at, mut left) = (self.at, u64::from(self.length) * self.size());
         while left > 0 {
             let here = left.min(PIECE as u64);
             let read = piece.get_mut(..here as usize)?;
@@ -174,5 +178,60 @@ impl Flat {
             left -= here;
         }
         Some(())
+    }
+}
+
+/// Places of a source where the lines before are known.
+const MARKS: u32 = 64;
+/// Characters between two of them, at least.
+const APART: u32 = 4096;
+/// Longest source whose lines are counted: it is read once.
+const LONGEST_SOURCE: u32 = 32 << 20;
+
+/// Lines of the source that was asked for last: without it each function of a large script would have all before it
+/// read. All zeros: of none.
+#[derive(Debug)]
+#[repr(C)]
+pub struct CountedLines {
+    script: u32,
+    length: u32,
+    /// Marks that are known.
+    known: u32,
+    /// Lines that end before each.
+    lines: [u32; MARKS as usize],
+}
+
+impl CountedLines {
+    /// Of no source.
+    pub const NOTHING: CountedLines =
+        CountedLines { script: 0, length: 0, known: 0, lines: [0; MARKS as usize] };
+
+    /// Lines that end before a character of the source of the script with this number. `None`: they cannot be read, or
+    /// are too many.
+    pub fn before<M: ThreadMemory>(
+        &mut self,
+        memory: &M,
+        layout: &Layout,
+        (script, source): (u32, &Text),
+        character: u32,
+    ) -> Option<u32> {
+        if source.length > LONGEST_SOURCE {
+            return None;
+        }
+        if (self.script, self.length) != (script, source.length) || self.known == 0 {
+            (self.script, self.length, self.known, self.lines) =
+                (script, source.length, 1, [0; MARKS as usize]);
+        }
+        let apart = (source.length / MARKS + 1).max(APART);
+        let wanted = character / apart;
+        while self.known <= wanted {
+            let last = self.known - 1;
+            let lines = source.lines_within(memory, layout, (last * apart, self.known * apart))?;
+            let before = self.lines.get(last as usize)?.saturating_add(lines);
+            *self.lines.get_mut(self.known as usize)? = before;
+            self.known += 1;
+        }
+        let within = source.lines_within(memory, layout, (wanted * apart, character))?;
+        Some(self.lines.get(wanted as usize)?.saturating_add(within))
     }
 }

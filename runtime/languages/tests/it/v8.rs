@@ -1,6 +1,6 @@
 //! JavaScript functions over a made-up heap: what is not of the right type is not shown, and damage is survived.
 
-use pct_languages::v8::text::Text;
+use pct_languages::v8::text::{CountedLines, Text};
 use pct_languages::v8::{Function, Layout};
 use proptest::prelude::*;
 
@@ -163,7 +163,7 @@ fn a_function_has_its_name_its_file_and_its_place() {
             let written = scope.name.map(|text| text.write(&heap.memory, &layout, &mut out).expect("a text"));
             assert_eq!(written.map(|(used, _)| std::str::from_utf8(&out[..used]).expect("UTF-8")), name);
             let source = function.source(&heap.memory, &layout).expect("a source");
-            assert_eq!(source.lines_before(&heap.memory, &layout, 15, 1 << 20), Some(2));
+            assert_eq!(lines_before(&heap, &source, 15), Some(2));
             let file = function.file(&heap.memory, &layout).expect("a file");
             assert_eq!(file.length, 11);
         }
@@ -279,6 +279,11 @@ fn strings_of_each_form_are_written_as_utf8() {
     }
 }
 
+fn lines_before(heap: &Heap, source: &Text, character: u32) -> Option<u32> {
+    let mut counted = CountedLines::NOTHING;
+    counted.before(&heap.memory, &NODE_20, (1, source), character)
+}
+
 #[test]
 fn lines_end_as_the_language_says() {
     let mut heap = Heap::new();
@@ -291,12 +296,34 @@ fn lines_end_as_the_language_says() {
     ] {
         let string = heap.text(source);
         let text = Text::new(&heap.memory, &NODE_20, string).expect("a string");
-        assert_eq!(text.lines_before(&heap.memory, &NODE_20, character, 1000), lines, "{source:?}");
+        assert_eq!(lines_before(&heap, &text, character), lines, "{source:?}");
     }
     let wide = heap.wide("→\u{2028}x\u{2029}y");
     let text = Text::new(&heap.memory, &NODE_20, wide).expect("a string");
-    assert_eq!(text.lines_before(&heap.memory, &NODE_20, 5, 1000), Some(2));
-    assert_eq!(text.lines_before(&heap.memory, &NODE_20, 5, 9), None, "more than may be read");
+    assert_eq!(lines_before(&heap, &text, 5), Some(2));
+}
+
+/// Whatever was asked before, and where a mark parts a return from its line feed.
+#[test]
+fn lines_of_a_long_source_are_counted_from_what_is_known() {
+    let mut heap = Heap::new();
+    let source: String = ["x\r\n", "\n", "yz\r", "\r\n"].iter().copied().cycle().take(9000).collect();
+    let string = heap.text(&source);
+    let text = Text::new(&heap.memory, &NODE_20, string).expect("a string");
+    let other = heap.text("\n\n");
+    let other = Text::new(&heap.memory, &NODE_20, other).expect("a string");
+    let mut counted = CountedLines::NOTHING;
+    let characters = [20_000, 3, 4095, 4096, 4097, 8191, 8192, 8193, 19_999, 0, 12_288, text.length];
+    for (script, character) in characters.into_iter().enumerate().chain([(7, 20_000), (7, 4096)]) {
+        let before = &source[..character as usize];
+        let due = before.replace("\r\n", "\n").matches(['\n', '\r']).count() as u32;
+        for script in [1, script as u32] {
+            let lines = counted.before(&heap.memory, &NODE_20, (script, &text), character);
+            assert_eq!(lines, Some(due), "{character} of {script}");
+        }
+        assert_eq!(counted.before(&heap.memory, &NODE_20, (9, &other), 2), Some(2));
+    }
+    assert_eq!(counted.before(&heap.memory, &NODE_20, (1, &text), text.length + 1), None);
 }
 
 proptest! {
@@ -325,7 +352,8 @@ proptest! {
                     function.file(&heap.memory, &layout)];
                 for text in texts.into_iter().flatten() {
                     let _ = text.write(&heap.memory, &layout, &mut out);
-                    let _ = text.lines_before(&heap.memory, &layout, text.length, 1 << 16);
+                    let mut counted = CountedLines::NOTHING;
+                    let _ = counted.before(&heap.memory, &layout, (1, &text), text.length.min(1 << 16));
                 }
             }
         }

@@ -16,8 +16,6 @@ use crate::record::chain::Chain;
 use crate::record::codes::Writer;
 use crate::record::time;
 
-/// Octets of source that are read to count the lines before a function. What lies further has no line.
-const SOURCE_OCTETS: u64 = 1 << 20;
 /// Name of what is outside of all functions of a script.
 const TOP_LEVEL: &[u8] = b"(top level)";
 
@@ -76,9 +74,9 @@ fn write<M: ThreadMemory>(
     let written = scope.name.map(|name| name.write(memory, layout, &mut writer.name));
     let (name_len, name_cut) = written.unwrap_or(Some((0, false)))?;
     let name = if is_top { TOP_LEVEL } else { writer.name.get(..name_len)? };
-    let lines = source
-        .zip(scope.place)
-        .and_then(|(source, (begin, _))| source.lines_before(memory, layout, begin, SOURCE_OCTETS));
+    let lines = source.zip(scope.place).and_then(|(source, (begin, _))| {
+        writer.lines.before(memory, layout, (function.script(), &source), begin)
+    });
     let first_line = lines.map_or(0, |lines| lines + 1);
     let mut flags = 0;
     for (set, flag) in [(name_cut, code_flag::NAME_CUT), (file_cut, code_flag::FILE_CUT)] {

@@ -5,6 +5,8 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
+use pct_languages::v8::text::CountedLines;
+
 use crate::record::table::Table;
 use crate::sys::lock::Lock;
 
@@ -34,6 +36,8 @@ pub(crate) struct Writer {
     pub(crate) name: [u8; NAME_OCTETS],
     pub(crate) file: [u8; NAME_OCTETS],
     pub(crate) part: [u8; PART_OCTETS],
+    /// Of a script of JavaScript.
+    pub(crate) lines: CountedLines,
     pub(crate) record: [u64; 640],
 }
 
