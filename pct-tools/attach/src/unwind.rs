@@ -40,8 +40,16 @@ pub struct Shared {
     rules: Box<Cache>,
 }
 
-/// An executable region, the unwind data of its object, and whether they may be looked for once more.
-type Region = (u64, u64, Option<Rc<objects::Placed>>, bool);
+/// An executable region.
+struct Region {
+    start: u64,
+    end: u64,
+    /// The unwind data of its object.
+    data: Option<Rc<objects::Placed>>,
+    /// They may be looked for once more.
+    unsure: bool,
+    of_file: bool,
+}
 type Entries<'a> = Vec<Entry<'a>>;
 
 self_cell!(
@@ -59,9 +67,10 @@ impl Known {
     }
 }
 
-fn entry((start, end, data, unsure): &Region) -> Entry<'_> {
+fn entry(region: &Region) -> Entry<'_> {
+    let Region { start, end, ref data, unsure, of_file } = *region;
     let table = data.as_deref().map(|data| AnyTable::Whole(data.table()));
-    Entry { start: *start, end: *end, table, unsure: *unsure }
+    Entry { start, end, table, unsure, of_file }
 }
 
 /// Walks stacks of one target.
@@ -107,7 +116,8 @@ impl StackWalker {
                 placed.entry(headers.lowest).or_insert_with(find).clone()
             });
             let unsure = data.is_none() && self.shared.objects.is_unsure(file);
-            regions.push((map.address.0, map.address.1, data, unsure));
+            let (start, end) = map.address;
+            regions.push(Region { start, end, data, unsure, of_file: map.inode != 0 });
         }
         self.known = Known::from_regions(regions);
         self.generation = self.shared.objects.next_generation();

@@ -48,7 +48,7 @@ pub struct Region {
     pub end: u64,
     /// Address at which the object's ELF header is, for all its regions the same; 0: no object.
     pub base: u64,
-    /// Distinguishes objects that are mapped at the same address one after another: inode and device.
+    /// Distinguishes objects that are mapped at the same address one after another: inode and device. 0: no file.
     pub identity: u64,
 }
 
@@ -379,7 +379,8 @@ fn publishable(
             }
         });
         let k = KnownRegion { region, object, looks };
-        entry.write(Entry { start: region.start, end: region.end, table, unsure: k.is_unsure() });
+        let (Region { start, end, .. }, of_file) = (region, region.identity != 0);
+        entry.write(Entry { start, end, table, unsure: k.is_unsure(), of_file });
         known.write(k);
         done += 1;
     }

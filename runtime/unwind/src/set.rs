@@ -52,6 +52,8 @@ pub struct Entry<'a> {
     /// by their shape. It is looked at once more when a walk needs them
     /// ([`Registry::look_once_more`](crate::Registry::look_once_more)).
     pub unsure: bool,
+    /// It is mapped from a file. Otherwise its code was made at run time, or is the kernel's.
+    pub of_file: bool,
 }
 
 /// Regions sorted by address, without overlap.

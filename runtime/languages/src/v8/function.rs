@@ -68,14 +68,16 @@ impl Function {
     /// A number that stands for the function while its objects stay where they are. `None`: it cannot be read.
     ///
     /// The address of its description is not enough: another function may be there later. Its number in its script and
-    /// that script's number are, within one of the process's isolates.
+    /// that script's number are, within one isolate. Another isolate, of a thread that began later, has the same
+    /// numbers again, so the length of the source belongs to it.
     #[inline]
     #[must_use]
     pub fn identity<M: ThreadMemory>(&self, memory: &M, layout: &Layout) -> Option<u64> {
         let counts = memory.read_word(self.shared + layout.shared_counts)?;
         let number = memory.read_word(self.shared + layout.shared_flags)?;
-        let begin = mix(MIX ^ 3, self.shared);
-        Some(mix(mix(mix(begin, u64::from(self.script_id)), counts), number))
+        let source = self.source(memory, layout).map_or(0, |source| source.length);
+        let script = u64::from(self.script_id) << 32 | u64::from(source);
+        Some(mix(mix(mix(mix(MIX ^ 3, self.shared), script), counts), number))
     }
 
     /// Its name, and where it begins and ends in its source.

@@ -232,7 +232,8 @@ fn functions_differ_by_script_and_by_their_number_in_it() {
     let mut heap = Heap::new();
     let (source, file, name) = (heap.text("f"), heap.text("f.js"), heap.text("f"));
     let mut identities = std::collections::BTreeSet::new();
-    let scripts = [1, 2].map(|id| heap.script(source, file, id));
+    let other = heap.text("f()");
+    let scripts = [(1, source), (2, source), (1, other)].map(|(id, source)| heap.script(source, file, id));
     let function = heap.frame_of(name, scripts[0]);
     let shared = heap.memory.read(function - 1 + 24) - 1;
     for script in scripts {

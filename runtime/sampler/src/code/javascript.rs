@@ -98,7 +98,7 @@ impl<M: ThreadMemory> Weaver<'_, M> {
     /// Whether code at an address may be V8's: its own, or some that it made.
     fn is_of_v8(&self, address: u64) -> bool {
         self.found.is_builtin(address)
-            || self.modules.region(address).is_some_and(|region| region.table.is_none())
+            || self.modules.region(address).is_some_and(|region| !region.of_file && region.table.is_none())
     }
 }
 

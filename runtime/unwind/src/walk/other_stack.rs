@@ -137,7 +137,7 @@ mod tests {
         let mut buckets = vec![0; buckets_for(1)];
         let table = Table::new(BEGIN, Section { bytes: &eh, addr: 0x9000 }, &index, &mut buckets);
         let table = Some(AnyTable::Whole(&table));
-        let entries = [Entry { start: BEGIN, end: FUNCTION + 16, table, unsure: false }];
+        let entries = [Entry { start: BEGIN, end: FUNCTION + 16, table, unsure: false, of_file: true }];
         let mut registers = Gregs([0; 17]);
         (registers.0[15], registers.0[16]) = (ENTRY_SP, TO_OTHER);
         let mut memory = Image(words.iter().copied().collect());

@@ -131,6 +131,7 @@ fn attack(path: &str, rounds: usize) {
             end: text + text_len,
             table: Some(AnyTable::Whole(&table)),
             unsure: false,
+            of_file: true,
         }];
         let set = Set { entries: &entries, generation: round as u64 };
         for _ in 0..4 {

@@ -333,7 +333,7 @@ fn java_that_runs_already_has_names() {
 #[test]
 fn code_that_is_made_after_looks_in_vain_is_found() {
     let program = victim("latecode.c");
-    let r = run(&["--hz", "997"], &[program.to_str().unwrap(), "100", "1000"]);
+    let r = run(&["--hz", "997"], &[program.to_str().unwrap(), "25", "1000"]);
     if unharmed(&r.output) != "done\n" {
         harm(&format!("{}{}", r.stdout(), r.stderr()));
     }
@@ -342,7 +342,8 @@ fn code_that_is_made_after_looks_in_vain_is_found() {
         let lines = folded.lines().filter(|line| line.contains(name));
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>()
     };
-    // What is known of code that was not found is its address.
+    // Of code that was not found, as of that in the first mapping, the address is known. Without a look from a sample
+    // it is found by the next round of pct's own, up to a quarter of a second later.
     let (late, lost) = (sum(";run_late;"), sum("<truncated"));
-    assert!(late > 800.0 && lost < 250.0, "{late} found, {lost} not: {folded}");
+    assert!(late > 100.0 && lost < 0.12 * late, "{late} found, {lost} not: {folded}");
 }
