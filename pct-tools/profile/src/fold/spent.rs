@@ -81,7 +81,8 @@ fn language_of_module(object: &Object) -> Option<Language> {
 }
 
 /// What a virtual machine did for itself in a sample without a frame of its language: V8's functions say so, and
-/// HotSpot's threads by their names.
+/// HotSpot's threads by their names. (What HotSpot's `VM Thread` does is not known by its name: with the serial
+/// collector it collects.)
 fn own_work(
     profile: &Profile,
     walked: &[Walked],
@@ -113,9 +114,10 @@ fn own_work(
     None
 }
 
-/// What the frames within `spoken` of a sample that ends in `leaf` were doing.
+/// What the frames within `spoken` of a sample that ends in `leaf` were doing. Only CPython has an interpreter's lock.
 fn activity(profile: &Profile, walked: &[Walked], leaf: StackId, spoken: StackId) -> Activity {
     let mut activity = Activity::Language;
+    let has_lock = profile.language(profile.leaf(spoken)) == Language::Python;
     let mut waits = false;
     let mut at = leaf;
     while at != spoken {
@@ -123,7 +125,7 @@ fn activity(profile: &Profile, walked: &[Walked], leaf: StackId, spoken: StackId
         match seen.kind {
             FrameClass::Interpreter(Role::Lock) => return Activity::Lock,
             // CPython waits by a condition variable for nothing else: its other locks are semaphores.
-            FrameClass::Interpreter(_) if waits => return Activity::Lock,
+            FrameClass::Interpreter(_) if waits && has_lock => return Activity::Lock,
             FrameClass::Interpreter(Role::Garbage) => return Activity::Garbage,
             FrameClass::Interpreter(Role::Compiler) => return Activity::Compiling,
             FrameClass::Interpreter(Role::Nameless) if !seen.runs_it && activity == Activity::Language => {

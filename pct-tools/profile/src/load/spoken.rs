@@ -220,7 +220,8 @@ fn language_of(number: u64) -> Option<Language> {
     })
 }
 
-/// A script by its path, or by its name if that is none (`node:fs`). Modules are named by an address.
+/// How a script is shown: by its path, or by the name that V8 has for it instead (`node:fs`). V8 names modules by URL
+/// (`file:///srv/app.mjs`).
 fn script(name: &str) -> String {
     match name.strip_prefix("file://").filter(|path| path.starts_with('/')) {
         Some(path) => percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned(),

@@ -13,7 +13,7 @@ pub(super) fn object(word: u64) -> Option<u64> {
 /// A small integer; `None`: the word is a reference.
 #[inline]
 pub(super) fn small(word: u64) -> Option<u32> {
-    (word & 0xffff_ffff == 0).then_some((word >> 32) as u32)
+    if word & 0xffff_ffff == 0 { u32::try_from(word >> 32).ok() } else { None }
 }
 
 /// The object that a reference leads to, and its type. An object that was moved by the collector, which is not done

@@ -156,10 +156,11 @@ impl Flat {
     /// Gives every character of UTF-16, until one is not wanted any more. `None`: some cannot be read.
     fn each<M: ThreadMemory>(&self, memory: &M, mut take: impl FnMut(u16) -> bool) -> Option<()> {
         let mut piece = [0; PIECE];
-        let (mut at, mut left) = (self.at, u64::from(self.length) * self.size());
+        let (mut at, octets) = (self.at, u64::from(self.length) * self.size());
+        let mut left = usize::try_from(octets).ok()?;
         while left > 0 {
-            let here = left.min(PIECE as u64);
-            let read = piece.get_mut(..here as usize)?;
+            let here = left.min(PIECE);
+            let read = piece.get_mut(..here)?;
             if !memory.copy(at, read) {
                 return None;
             }
@@ -174,7 +175,7 @@ impl Flat {
             if !wanted {
                 return Some(());
             }
-            at = at.checked_add(here)?;
+            at = at.checked_add(u64::try_from(here).ok()?)?;
             left -= here;
         }
         Some(())
@@ -182,7 +183,7 @@ impl Flat {
 }
 
 /// Places of a source where the lines before are known.
-const MARKS: u32 = 64;
+const MARKS: usize = 64;
 /// Characters between two of them, at least.
 const APART: u32 = 4096;
 /// Longest source whose lines are counted: it is read once.
@@ -198,13 +199,12 @@ pub struct CountedLines {
     /// Marks that are known.
     known: u32,
     /// Lines that end before each.
-    lines: [u32; MARKS as usize],
+    lines: [u32; MARKS],
 }
 
 impl CountedLines {
     /// Of no source.
-    pub const NOTHING: CountedLines =
-        CountedLines { script: 0, length: 0, known: 0, lines: [0; MARKS as usize] };
+    pub const NOTHING: CountedLines = CountedLines { script: 0, length: 0, known: 0, lines: [0; MARKS] };
 
     /// Lines that end before a character of the source of the script with this number. `None`: they cannot be read, or
     /// are too many.
@@ -219,19 +219,18 @@ impl CountedLines {
             return None;
         }
         if (self.script, self.length) != (script, source.length) || self.known == 0 {
-            (self.script, self.length, self.known, self.lines) =
-                (script, source.length, 1, [0; MARKS as usize]);
+            (self.script, self.length, self.known, self.lines) = (script, source.length, 1, [0; MARKS]);
         }
-        let apart = (source.length / MARKS + 1).max(APART);
+        let apart = ((source.length >> MARKS.ilog2()) + 1).max(APART);
         let wanted = character / apart;
         while self.known <= wanted {
             let last = self.known - 1;
             let lines = source.lines_within(memory, layout, (last * apart, self.known * apart))?;
-            let before = self.lines.get(last as usize)?.saturating_add(lines);
-            *self.lines.get_mut(self.known as usize)? = before;
+            let (last, next) = (usize::try_from(last).ok()?, usize::try_from(self.known).ok()?);
+            *self.lines.get_mut(next)? = self.lines.get(last)?.saturating_add(lines);
             self.known += 1;
         }
         let within = source.lines_within(memory, layout, (wanted * apart, character))?;
-        Some(self.lines.get(wanted as usize)?.saturating_add(within))
+        Some(self.lines.get(usize::try_from(wanted).ok()?)?.saturating_add(within))
     }
 }

@@ -274,7 +274,7 @@ fn strings_of_each_form_are_written_as_utf8() {
     let long = heap.text(&"x".repeat(100));
     assert_eq!(heap.written(long), Some("x".repeat(64) + "…"));
     let halves = heap.string(TWO, 2, &[0x00, 0xd8, 0x41, 0x00]);
-    assert_eq!(heap.written(halves).as_deref(), Some("A"), "half of a pair is none");
+    assert_eq!(heap.written(halves).as_deref(), Some("A"), "half of a surrogate pair is no character");
     for odd in [small(3), 0, 2, u64::MAX, heap.object(ODDBALL, &[0])] {
         assert_eq!(heap.written(odd), None, "{odd:#x}");
     }

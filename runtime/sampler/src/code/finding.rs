@@ -1,6 +1,4 @@
-//! What became of an interpreter that was found: what the file says, and what handlers see.
-
-use core::mem::size_of;
+//! What became of an interpreter that was found, as the file says it.
 
 use pct_format::head::kind;
 use pct_format::record::{Encoder, InterpreterState, Language};
@@ -8,7 +6,6 @@ use pct_format::record::{Encoder, InterpreterState, Language};
 use crate::code::regions::{List, keep_record};
 use crate::process::session::Session;
 use crate::record::time;
-use crate::sys;
 
 /// What became of an interpreter that was found.
 pub(super) struct Finding<'a> {
@@ -33,12 +30,4 @@ impl Finding<'_> {
             .finish(kind::INTERPRETER, self.language as u32);
         keep_record(&session.keep, &session.log, record);
     }
-}
-
-/// Moves what was found into memory of its own. There are few in a process's life: their memory is not given back.
-pub(super) fn publish<T>(value: T) -> Option<*mut T> {
-    let place = sys::map_memory(size_of::<T>()).ok()?.cast::<T>();
-    // SAFETY: fresh memory of that size, aligned to a page.
-    unsafe { place.write(value) };
-    Some(place)
 }

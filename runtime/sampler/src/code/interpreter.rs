@@ -3,13 +3,15 @@
 //!
 //! Signal safety: [`Python::current`], [`Java::current`] and [`JavaScript::current`] are one load.
 
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use pct_format::record::InterpreterState;
 use pct_languages::cpython::{Interpreter, ThreadData};
 use pct_languages::hotspot::Jvm;
 use pct_languages::hotspot::layout::Layout;
 use pct_languages::v8;
+
+use crate::code::shown::Shown;
 
 /// An interpreter whose frames are read.
 #[derive(Debug)]
@@ -24,7 +26,7 @@ pub struct FoundInterpreter {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Python {
-    pub(super) current: AtomicPtr<FoundInterpreter>,
+    pub(super) current: Shown<FoundInterpreter>,
     /// Code of the package greenlet: first address, and the one behind the last.
     greenlets: (AtomicU64, AtomicU64),
 }
@@ -34,8 +36,7 @@ impl Python {
     #[inline(always)]
     #[must_use]
     pub fn current(&self) -> Option<&FoundInterpreter> {
-        // SAFETY: published when it was complete, in memory that stays.
-        unsafe { self.current.load(Ordering::Acquire).as_ref() }
+        self.current.get()
     }
 
     /// Where the code of the package greenlet lies: first address, and the one behind the last. Equal: nowhere.
@@ -65,9 +66,9 @@ pub struct FoundJvm {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Java {
-    pub(super) current: AtomicPtr<FoundJvm>,
+    pub(super) current: Shown<FoundJvm>,
     /// Its layout, as soon as it was read.
-    pub(super) layout: AtomicPtr<Layout>,
+    pub(super) layout: Shown<Layout>,
     /// Where its object is mapped, 0 = no object of it was found.
     pub(super) base: AtomicU64,
     /// The [`InterpreterState`] that the file has of it, 0 = none yet.
@@ -81,8 +82,7 @@ impl Java {
     #[inline(always)]
     #[must_use]
     pub fn current(&self) -> Option<&FoundJvm> {
-        // SAFETY: published when it was complete, in memory that stays.
-        unsafe { self.current.load(Ordering::Acquire).as_ref() }
+        self.current.get()
     }
 
     /// Whether it was found that its frames cannot be read.
@@ -149,7 +149,7 @@ impl FoundV8 {
 #[derive(Debug)]
 #[repr(C)]
 pub struct JavaScript {
-    pub(super) current: AtomicPtr<FoundV8>,
+    pub(super) current: Shown<FoundV8>,
     /// Where its object is mapped, 0 = no object of it was found.
     pub(super) base: AtomicU64,
     /// The [`InterpreterState`] that the file has of it, 0 = none yet.
@@ -161,7 +161,6 @@ impl JavaScript {
     #[inline(always)]
     #[must_use]
     pub fn current(&self) -> Option<&FoundV8> {
-        // SAFETY: published when it was complete, in memory that stays.
-        unsafe { self.current.load(Ordering::Acquire).as_ref() }
+        self.current.get()
     }
 }

@@ -23,7 +23,7 @@ use pct_languages::hotspot::walk::Way;
 use pct_languages::hotspot::{JavaEnd, Jvm, Registers, Spot, Walker};
 use pct_unwind::{Budget, Extent, Live, Met, Start, WalkEnd, Walked};
 
-use crate::code::finding::{Finding, publish};
+use crate::code::finding::Finding;
 use crate::code::interpreter::FoundJvm;
 use crate::code::java_codes::JavaWords;
 use crate::code::readable::{KnownPages, Readable};
@@ -191,8 +191,8 @@ pub(super) fn refresh(session: &Session, list: &mut List) {
         return;
     }
     if !list.entries().iter().any(|entry| entry.base == base) {
-        java.current.store(core::ptr::null_mut(), Ordering::Release);
-        java.layout.store(core::ptr::null_mut(), Ordering::Release);
+        java.current.hide();
+        java.layout.hide();
         java.base.store(0, Ordering::Relaxed);
         java.said.store(0, Ordering::Relaxed);
         return;
@@ -217,23 +217,17 @@ pub(super) fn refresh(session: &Session, list: &mut List) {
 #[inline(never)]
 fn find_jvm(session: &Session, list: &mut List, file: &sys::Fd, base: u64) {
     let java = &session.java;
-    // SAFETY: published when it was complete, in memory that stays.
-    if let Some(found) = unsafe { java.current.load(Ordering::Acquire).as_ref() }
-        && found.jvm.is_current(&MemoryFile(file))
-    {
+    if java.current().is_some_and(|found| found.jvm.is_current(&MemoryFile(file))) {
         return;
     }
-    // SAFETY: as above.
-    let known = unsafe { java.layout.load(Ordering::Acquire).as_ref() };
+    let known = java.layout.get();
     let layout = match known {
         Some(layout) => Ok(*layout),
         None => read_layout(file, base),
     };
     let found = layout.and_then(|layout| {
-        if known.is_none()
-            && let Some(place) = publish(layout)
-        {
-            java.layout.store(place, Ordering::Release);
+        if known.is_none() {
+            java.layout.show(layout);
         }
         find_machine(file, &layout)
     });
@@ -248,10 +242,9 @@ fn find_jvm(session: &Session, list: &mut List, file: &sys::Fd, base: u64) {
     match found {
         Ok(jvm) => {
             java.refusals.store(0, Ordering::Relaxed);
-            if let Some(place) = publish(FoundJvm { jvm }) {
-                // Release: whoever sees the pointer sees what it leads to.
-                java.current.store(place, Ordering::Release);
-                say(session, list, base, jvm.layout.version, InterpreterState::Read, "");
+            let version = jvm.layout.version;
+            if java.current.show(FoundJvm { jvm }) {
+                say(session, list, base, version, InterpreterState::Read, "");
             }
         }
         Err(Refused::NotReady) => java.refusals.store(0, Ordering::Relaxed),

@@ -19,7 +19,7 @@ use pct_languages::v8::{Function, Layout, Refused, builtins, layout};
 use pct_unwind::set::Set;
 use pct_unwind::{EXACT, Placed};
 
-use crate::code::finding::{Finding, publish};
+use crate::code::finding::Finding;
 use crate::code::interpreter::{COPIES, FoundV8};
 use crate::code::javascript_codes::JavaScriptCodes;
 use crate::code::regions::{Entry, List};
@@ -134,7 +134,7 @@ pub(super) fn refresh(session: &Session, list: &mut List) -> bool {
     if !list.entries().iter().any(|entry| entry.base == base) {
         javascript.base.store(0, Ordering::Relaxed);
         javascript.said.store(0, Ordering::Relaxed);
-        return !javascript.current.swap(core::ptr::null_mut(), Ordering::AcqRel).is_null();
+        return javascript.current.hide();
     }
     let was_known = javascript.current().is_some();
     if javascript.said.load(Ordering::Relaxed) == 0 {
@@ -164,9 +164,7 @@ fn examine(session: &Session, list: &mut List, base: u64) {
     }
     match looked {
         Ok((layout, builtins)) => {
-            if let Some(place) = publish(FoundV8::new(layout, builtins)) {
-                // Release: whoever sees the pointer sees what it leads to.
-                javascript.current.store(place, Ordering::Release);
+            if javascript.current.show(FoundV8::new(layout, builtins)) {
                 say(layout.version, InterpreterState::Read, "");
             }
         }

@@ -22,6 +22,7 @@ pub mod readable;
 pub mod regions;
 pub mod sample_codes;
 pub mod scratch;
+mod shown;
 pub(crate) mod stack_finder;
 pub mod system_calls;
 pub mod thread_stack;

@@ -11,7 +11,6 @@
 //! housekeeper.
 
 use core::cell::RefCell;
-use core::sync::atomic::Ordering;
 
 use pct_elf::{Image, Memory, Symbols};
 use pct_format::layout::Wanted;
@@ -20,7 +19,7 @@ use pct_languages::cpython::{Interpreter, Refused, Standing, ThreadData, greenle
 use pct_languages::weave::{Interpreted, InterpreterCode, Native, Woven, weave};
 use pct_unwind::Extent;
 
-use crate::code::finding::{Finding, publish};
+use crate::code::finding::Finding;
 use crate::code::interpreter::FoundInterpreter;
 use crate::code::readable::Readable;
 use crate::code::regions::{List, NewObject};
@@ -118,7 +117,7 @@ pub fn refresh(session: &Session, list: &mut List) {
     }
     let gone = |base: u64| !list.entries().iter().any(|entry| entry.base == base);
     if python.current().is_some_and(|found| gone(found.base)) {
-        python.current.store(core::ptr::null_mut(), Ordering::Release);
+        python.current.hide();
     }
     let (greenlets, _) = python.greenlets();
     if !list.entries().iter().any(|entry| entry.start <= greenlets && greenlets < entry.end) {
@@ -201,7 +200,9 @@ fn consider<M: Memory>(
                 InterpreterState::Second
             } else {
                 match data() {
-                    Some(data) if show(session, FoundInterpreter { interpreter, data, base }) => {
+                    Some(data)
+                        if session.python.current.show(FoundInterpreter { interpreter, data, base }) =>
+                    {
                         find_greenlets(session, list, memory);
                         InterpreterState::Read
                     }
@@ -223,12 +224,4 @@ fn state_of(refused: Refused) -> Option<InterpreterState> {
         Refused::Layout(_) => Some(InterpreterState::OtherLayout),
         Refused::NotRelocated(_) => None,
     }
-}
-
-/// Makes it the interpreter that handlers see.
-fn show(session: &Session, found: FoundInterpreter) -> bool {
-    let Some(place) = publish(found) else { return false };
-    // Release: whoever sees the pointer sees what it leads to.
-    session.python.current.store(place, Ordering::Release);
-    true
 }

@@ -329,7 +329,7 @@ fn java_that_runs_already_has_names() {
     }
 }
 
-/// After looks for code where there is none, code that is made later is found soon.
+/// Samples at an address without code behind it do not delay the discovery of code that is made later.
 #[test]
 fn code_that_is_made_after_looks_in_vain_is_found() {
     let program = victim("latecode.c");
