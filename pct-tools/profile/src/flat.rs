@@ -4,7 +4,8 @@
 //! Under a function means: somewhere on the stack; a sample in a recursion counts once. That is found in one
 //! depth-first walk of the stacks with a counter per function of how often it is on the current path.
 
-use crate::model::{Id, Profile, StackId, Weight};
+use crate::fold::{Owners, Whose, with_own_work};
+use crate::model::{Cell, Id, Profile, StackId, Weight};
 use crate::tree::{Amount, By, Label, Labels, Measured, Split, for_each_part, used_stacks};
 use rustc_hash::FxHashMap;
 
@@ -32,6 +33,9 @@ pub struct Flat<W = Weight> {
     pub total: W,
     /// What rows are ordered by.
     pub order: Order,
+    /// By row, where rows are owners: what of its own it spent in functions that it called, the heaviest first. Else
+    /// empty.
+    pub callees: Vec<Vec<(Label, W)>>,
 }
 
 /// How rows are ordered.
@@ -91,11 +95,31 @@ impl<W: Amount> Flat<W> {
                 names.then(a.part.cmp(&b.part)).then(a.label.cmp(&b.label))
             })
         });
-        Self { total: rows.iter().map(|row| row.own).sum(), rows, order }
+        Self { total: rows.iter().map(|row| row.own).sum(), rows, order, callees: Vec::new() }
     }
 }
 
 impl Flat {
+    /// Counts the cells by owners ([`Owners`]), or by what these called. Adds to the profile the stacks that stand for
+    /// what runtimes do for themselves.
+    #[must_use]
+    pub fn count_owners(
+        profile: &mut Profile,
+        cells: &[Cell],
+        whose: Whose,
+        split: Split,
+        order: Order,
+    ) -> Self {
+        let cells = with_own_work(profile, cells);
+        let owners = Owners::from_profile(profile);
+        let given = owners.give(&cells, whose);
+        let mut flat = Self::count_cells(profile, &given, Some(By::Function), split, order);
+        if whose == Whose::Owner {
+            flat.callees = callees_of_rows(profile, &flat.rows, &cells, &owners, split);
+        }
+        flat
+    }
+
     /// Gives each row the CPU time that the same row has in `cpu`, a table of the same kind over the cells as measured.
     #[must_use]
     pub fn beside(mut self, cpu: &Flat) -> Self {
@@ -105,6 +129,37 @@ impl Flat {
         }
         self
     }
+}
+
+/// For each row what its function spent in those that it called.
+fn callees_of_rows(
+    profile: &Profile,
+    rows: &[Row],
+    cells: &[Cell],
+    owners: &Owners,
+    split: Split,
+) -> Vec<Vec<(Label, Weight)>> {
+    type Key = (Option<Label>, Option<Label>);
+    let mut sums: FxHashMap<Key, FxHashMap<Label, Weight>> = FxHashMap::default();
+    for_each_part(profile, cells, split, |part, stacks| {
+        for (id, weight) in profile.stacks.ids().zip(stacks).filter(|(_, weight)| !weight.is_nothing()) {
+            let owned = owners.of_stack(id);
+            if let Some(callee) = owned.callee {
+                let row = (part, Some(Label::Function(profile.leaf(owned.owner))));
+                *sums.entry(row).or_default().entry(Owners::callee_label(profile, callee)).or_default() +=
+                    *weight;
+            }
+        }
+    });
+    let callees = |row: &Row| {
+        let of_row = sums.remove(&(row.part, row.label)).unwrap_or_default();
+        let mut of_row: Vec<(Label, Weight)> = of_row.into_iter().collect();
+        of_row.sort_by(|(a, x), (b, y)| {
+            y.heaviness().cmp(&x.heaviness()).then_with(|| a.cmp_names(*b, profile)).then(a.cmp(b))
+        });
+        of_row
+    };
+    rows.iter().map(callees).collect()
 }
 
 fn sums<W: Amount>(

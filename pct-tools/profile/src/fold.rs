@@ -15,8 +15,10 @@
 //! unless it is the interpreter's loop itself, for which the function that it runs stands; samples without a
 //! frame of an interpreted language are left as they are (but by [`Frames::Python`]).
 
+mod owners;
 mod roles;
 mod spent;
+mod standard;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +28,7 @@ use crate::model::{
 use roles::{FrameClass, Role, Roles, Walked, walk};
 use rustc_hash::FxHashMap;
 
+pub use owners::{Owned, Owners, Whose, with_own_work};
 pub(crate) use roles::{interpreters, is_spoken};
 pub use spent::account_of_languages;
 

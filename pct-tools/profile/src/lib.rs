@@ -29,6 +29,7 @@ pub mod fold;
 pub mod ids;
 pub mod language;
 pub mod latency;
+mod library_names;
 pub mod load;
 mod measured;
 pub mod memory;

@@ -3,5 +3,4 @@
 pub mod cells;
 pub mod growth;
 pub mod hide;
-mod library_names;
 pub mod rates;

@@ -1,7 +1,7 @@
 //! What the functions of a profile are for: which belong to an interpreter, and which part they play in it.
 
 use crate::language::Language;
-use crate::model::{Id, Object, ObjectId, ObjectKind, Profile, StackId};
+use crate::model::{FunctionId, Id, Object, ObjectId, ObjectKind, Profile, StackId};
 use rustc_hash::FxHashSet;
 
 /// The part that a function of the interpreter plays.
@@ -252,9 +252,14 @@ fn listed(list: &[(Role, &[&str])], name: &str) -> Option<Role> {
         .map(|(role, _)| *role)
 }
 
+/// Whether a function has a place for a name: `[libz.so.1+0x5d80]`.
+pub(super) fn is_nameless(name: &str) -> bool {
+    name == "[no symbol]" || name.starts_with('[') && name.contains("+0x")
+}
+
 /// The role of a function of CPython's image, by its name.
 fn role(name: &str) -> Role {
-    if name == "[no symbol]" || name.starts_with('[') && name.contains("+0x") {
+    if is_nameless(name) {
         return Role::Nameless;
     }
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
@@ -284,8 +289,52 @@ pub(super) enum FrameClass {
 }
 
 /// Objects that any code uses for itself, by the start of their file's name.
-const SERVANTS: &[&str] =
-    &["libc.so", "libc-", "libm.so", "libm-", "libpthread", "ld-linux", "ld-2", "ld-musl", "libc.musl"];
+const SERVANTS: &[&str] = &[
+    "libc.so",
+    "libc-",
+    "libm.so",
+    "libm-",
+    "libmvec",
+    "libpthread",
+    "ld-linux",
+    "ld-2",
+    "ld-musl",
+    "libc.musl",
+    "libstdc++",
+    "libc++",
+    "libgcc_s",
+    "libjemalloc",
+    "libtcmalloc",
+    "libmimalloc",
+];
+
+/// Functions that only Go's runtime has: one of them is on most stacks of a Go program.
+const MARKS_OF_GO: &[&str] = &[
+    "runtime.goexit",
+    "runtime.goexit.abi0",
+    "runtime.mstart",
+    "runtime.mstart.abi0",
+    "runtime.mcall",
+    "runtime.rt0_go.abi0",
+    "runtime.gcBgMarkWorker",
+    "runtime.systemstack.abi0",
+];
+/// Go's own threads of garbage collection begin with these.
+const COLLECTORS_OF_GO: &[&str] = &["runtime.gcBgMarkWorker", "runtime.bgsweep", "runtime.bgscavenge"];
+
+/// The class of a function of a program in Go.
+fn class_in_go(name: &str) -> FrameClass {
+    match COLLECTORS_OF_GO.iter().any(|start| name.starts_with(start)) {
+        true => FrameClass::Interpreter(Role::Garbage),
+        false => FrameClass::Other,
+    }
+}
+
+/// The programs in Go.
+pub(super) fn programs_in_go(profile: &Profile) -> FxHashSet<ObjectId> {
+    let marks = profile.functions.iter().filter(|f| MARKS_OF_GO.contains(&f.name.as_str()));
+    marks.map(|f| f.object).collect()
+}
 
 /// Whether an object is one that works for whoever calls it.
 fn serves(object: &Object) -> bool {
@@ -306,6 +355,7 @@ impl Roles {
         let spoken = |object: ObjectId| is_spoken(profile, object);
         let images = interpreters(profile);
         let with_v8 = images_with_v8(profile);
+        let of_go = programs_in_go(profile);
         let kinds = profile
             .functions
             .iter()
@@ -313,6 +363,7 @@ impl Roles {
                 true => FrameClass::Spoken,
                 false if with_v8.contains(&f.object) => class_beside_v8(&f.name),
                 false if images.contains(&f.object) => FrameClass::Interpreter(role(&f.name)),
+                false if of_go.contains(&f.object) => class_in_go(&f.name),
                 false if serves(&profile.objects[f.object]) => FrameClass::Servant,
                 false => FrameClass::Other,
             })
@@ -321,7 +372,11 @@ impl Roles {
     }
 
     fn kind(&self, profile: &Profile, stack: StackId) -> FrameClass {
-        self.kinds[profile.frames[profile.stacks[stack].frame].function.index()]
+        self.class(profile.leaf(stack))
+    }
+
+    pub(super) fn class(&self, function: FunctionId) -> FrameClass {
+        self.kinds[function.index()]
     }
 
     pub(super) fn any_spoken(&self) -> bool {
@@ -345,7 +400,7 @@ pub(crate) fn interpreters(profile: &Profile) -> FxHashSet<ObjectId> {
 }
 
 /// The images that have V8 in them, where JavaScript runs: known by the names of V8's own functions.
-fn images_with_v8(profile: &Profile) -> FxHashSet<ObjectId> {
+pub(super) fn images_with_v8(profile: &Profile) -> FxHashSet<ObjectId> {
     let speaks = profile.objects.iter().any(|o| o.kind == ObjectKind::Module(Language::JavaScript));
     let own = profile.functions.iter().filter(|f| speaks && f.name.starts_with("Builtins_"));
     own.map(|f| f.object).collect()

@@ -1,9 +1,9 @@
 //! Where the time of each language's threads went: in the language, in C, waiting for the lock, collecting garbage,
 //! compiling.
 
-use super::roles::{FrameClass, Role, Roles, Walked, walk};
+use super::roles::{FrameClass, Role, Roles, Walked, images_with_v8, interpreters, walk};
 use crate::language::Language;
-use crate::model::{Cell, Id, Object, ObjectKind, Profile, Spent, StackId, Weight};
+use crate::model::{Cell, Id, Object, ObjectId, ObjectKind, Profile, Spent, StackId, ThreadId, Weight};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Writes down where the time of each language's threads went. For a profile whose frames are all there.
@@ -17,16 +17,18 @@ pub fn account_of_languages(profile: &mut Profile) {
         return;
     }
     let walked = walk(profile, &roles);
-    let languages: FxHashSet<Language> = profile.objects.iter().filter_map(language_of_module).collect();
+    let machines = Machines::from_profile(profile);
     let mut spent: FxHashMap<Language, (Spent, bool)> = FxHashMap::default();
     let mut outside = Weight::ZERO;
     for cell in &profile.cells {
         let Some(spoken) = walked[cell.stack.index()].spoken else {
-            match own_work(profile, &walked, &languages, cell) {
-                Some((language, Activity::Garbage)) => {
+            match own_work(profile, &walked, &machines, cell) {
+                Some((language, OwnWork::Garbage)) => {
                     spent.entry(language).or_default().0.garbage += cell.weight
                 }
-                Some((language, _)) => spent.entry(language).or_default().0.compiling += cell.weight,
+                Some((language, OwnWork::Compiling)) => {
+                    spent.entry(language).or_default().0.compiling += cell.weight
+                }
                 None => outside += cell.weight,
             }
             continue;
@@ -80,38 +82,95 @@ fn language_of_module(object: &Object) -> Option<Language> {
     }
 }
 
-/// What a virtual machine did for itself in a sample without a frame of its language: V8's functions say so, and
-/// HotSpot's threads by their names. (What HotSpot's `VM Thread` does is not known by its name: with the serial
-/// collector it collects.)
-fn own_work(
-    profile: &Profile,
-    walked: &[Walked],
-    languages: &FxHashSet<Language>,
-    cell: &Cell,
-) -> Option<(Language, Activity)> {
-    const COMPILERS: [&str; 2] = ["C1 CompilerThre", "C2 CompilerThre"];
-    const COLLECTORS: [&str; 6] = ["GC Thread#", "G1 ", "ZWorker", "XWorker", "Shenandoah", "ParGC Thread"];
-    if languages.contains(&Language::Java) {
-        let name = profile.threads[cell.thread].name.as_str();
+/// What a runtime does for itself.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum OwnWork {
+    Compiling,
+    Garbage,
+}
+
+/// The threads that HotSpot has for its own work, known by their names. (What its `VM Thread` does is not known by its
+/// name: with the serial collector it collects.)
+pub(super) struct ThreadsOfMachines {
+    has_java: bool,
+}
+
+impl ThreadsOfMachines {
+    pub(super) fn from_profile(profile: &Profile) -> Self {
+        let java = Some(Language::Java);
+        Self { has_java: profile.objects.iter().any(|object| language_of_module(object) == java) }
+    }
+
+    pub(super) fn work(&self, profile: &Profile, thread: ThreadId) -> Option<OwnWork> {
+        const COMPILERS: [&str; 2] = ["C1 CompilerThre", "C2 CompilerThre"];
+        const COLLECTORS: [&str; 6] =
+            ["GC Thread#", "G1 ", "ZWorker", "XWorker", "Shenandoah", "ParGC Thread"];
+        let name = profile.threads[thread].name.as_str();
         let begins = |names: &[&str]| names.iter().any(|start| name.starts_with(start));
-        if begins(&COMPILERS) {
-            return Some((Language::Java, Activity::Compiling));
-        }
-        if begins(&COLLECTORS) {
-            return Some((Language::Java, Activity::Garbage));
+        if !self.has_java {
+            None
+        } else if begins(&COMPILERS) {
+            Some(OwnWork::Compiling)
+        } else {
+            begins(&COLLECTORS).then_some(OwnWork::Garbage)
         }
     }
-    let mut at = languages.contains(&Language::JavaScript).then_some(cell.stack);
+}
+
+/// What a runtime does for itself by the names of its functions, and the innermost stack that ends in such a function.
+pub(super) fn work_of_stack(
+    profile: &Profile,
+    walked: &[Walked],
+    stack: StackId,
+) -> Option<(StackId, OwnWork)> {
+    let mut at = Some(stack);
     while let Some(stack) = at {
         match walked[stack.index()].kind {
-            FrameClass::Interpreter(Role::Garbage) => return Some((Language::JavaScript, Activity::Garbage)),
-            FrameClass::Interpreter(Role::Compiler) => {
-                return Some((Language::JavaScript, Activity::Compiling));
-            }
+            FrameClass::Interpreter(Role::Garbage) => return Some((stack, OwnWork::Garbage)),
+            FrameClass::Interpreter(Role::Compiler) => return Some((stack, OwnWork::Compiling)),
             _ => at = profile.stacks[stack].parent,
         }
     }
     None
+}
+
+/// The runtimes of a profile.
+struct Machines {
+    threads: ThreadsOfMachines,
+    v8: FxHashSet<ObjectId>,
+    cpython: FxHashSet<ObjectId>,
+}
+
+impl Machines {
+    fn from_profile(profile: &Profile) -> Self {
+        Self {
+            threads: ThreadsOfMachines::from_profile(profile),
+            v8: images_with_v8(profile),
+            cpython: interpreters(profile),
+        }
+    }
+}
+
+/// What a runtime did for itself in a sample without a frame of its language, and for which language.
+fn own_work(
+    profile: &Profile,
+    walked: &[Walked],
+    machines: &Machines,
+    cell: &Cell,
+) -> Option<(Language, OwnWork)> {
+    if let Some(work) = machines.threads.work(profile, cell.thread) {
+        return Some((Language::Java, work));
+    }
+    let (stack, work) = work_of_stack(profile, walked, cell.stack)?;
+    let object = profile.functions[profile.leaf(stack)].object;
+    let language = if machines.v8.contains(&object) {
+        Language::JavaScript
+    } else if machines.cpython.contains(&object) {
+        Language::Python
+    } else {
+        return None;
+    };
+    Some((language, work))
 }
 
 /// What the frames within `spoken` of a sample that ends in `leaf` were doing. Only CPython has an interpreter's lock.

@@ -18,6 +18,12 @@ fn profile(lines: &str) -> Profile {
     let libc = object("/lib/libc.so.6", ObjectKind::File);
     let kernel = object("kernel", ObjectKind::Kernel);
     let module = object("/srv/app.py", ObjectKind::Module(Language::Python));
+    let in_json = lines.contains("json:");
+    let standard = if in_json {
+        object("/usr/lib/python3.11/json/__init__.py", ObjectKind::Module(Language::Python))
+    } else {
+        module
+    };
     let has_scripts = lines.contains("js:");
     let script =
         if has_scripts { object("/srv/app.js", ObjectKind::Module(Language::JavaScript)) } else { module };
@@ -28,6 +34,7 @@ fn profile(lines: &str) -> Profile {
         for name in stack.split(';') {
             let (object, name, inlined) = match name.split_once(':') {
                 Some(("py", name)) => (module, name, false),
+                Some(("json", name)) => (standard, name, false),
                 Some(("js", name)) => (script, name, false),
                 Some(("so", name)) => (library, name, false),
                 Some(("libc", name)) => (libc, name, false),
@@ -209,6 +216,156 @@ proptest! {
             }
             let tree = CallTree::top_down(&after, &after.cells, By::Function, Split::Merged);
             prop_assert_eq!(tree.total, whole);
+        }
+    }
+}
+
+/// Each sample as `owner > callee count`.
+fn owned(lines: &str) -> Vec<String> {
+    let mut p = profile(lines);
+    let cells = p.cells.clone();
+    let cells = with_own_work(&mut p, &cells);
+    let owners = Owners::from_profile(&p);
+    let name = |stack: StackId| p.functions[p.leaf(stack)].name.clone();
+    let line = |cell: &Cell| {
+        let given = owners.of_stack(cell.stack);
+        let callee = given.callee.map(|callee| format!(" > {}", name(callee))).unwrap_or_default();
+        format!("{}{callee} {}", name(given.owner), cell.weight.samples)
+    };
+    cells.iter().map(line).collect()
+}
+
+#[test]
+fn a_function_of_a_language_owns_all_that_lies_within_it() {
+    let lines = "main;py:pack;loop;cfunction_call;so:zlib_compress;so:deflate;libc:memcpy 1
+        main;py:match;loop;sre_match 2
+        main;py:f;loop 3
+        main;py:f;loop;in:_Py_DECREF 4
+        main;py:f;loop;list_sort_impl;_PyObject_Call;py:key;loop;float_pow;libc:pow 5
+        main;py:f;loop;libc:read;kernel:[read] 6
+        main;py:f;loop;[python3+0x7];libc:malloc 7
+        main;py:f;loop;[python3+0x7] 8
+        main;Py_Initialize;so:deflate 9
+        main;py:parse;loop;json:loads;loop;so:scan 10
+        main;py:parse;loop;list_sort_impl;json:key;loop 11
+        main;json:main;loop;json:loads;loop;so:scan 12
+        main;json:main;loop;py:hook;loop 13";
+    let given = [
+        "pack > zlib_compress 1",
+        "match > sre_match 2",
+        "f 3",
+        "f 4",
+        "key > float_pow 5",
+        "f > read 6",
+        "f > malloc 7",
+        "f > [python3+0x7] 8",
+        "deflate 9",
+        "parse > loads 10",
+        "parse > list_sort_impl 11",
+        "loads > scan 12",
+        "hook 13",
+    ];
+    assert_eq!(owned(lines), given);
+}
+
+#[test]
+fn native_functions_own_what_the_c_library_and_the_standard_library_do_for_them() {
+    let lines = "main;handle;std::string::append(char const*);libc:memcpy 1
+        main;handle;memcpy@plt 2
+        main;handle;core::fmt::write;<mine::Item as core::fmt::Display>::fmt;libc:malloc 3
+        main;send;libc:write;kernel:[write] 4
+        main;so:deflate;so:[libx.so+0x10];libc:memset 5
+        main;so:deflate;so:[libx.so+0x10];so:[libx.so+0x20] 6
+        main;so:[libx.so+0x10] 7
+        so:[libx.so+0x10];so:[libx.so+0x20] 8
+        libc:clone;libc:start_thread 9
+        libc:clone;libc:start_thread;work;libc:cond_wait;kernel:[futex] 10
+        kernel:[system] 11";
+    let given = [
+        "handle > std::string::append(char const*) 1",
+        "handle > memcpy@plt 2",
+        "<mine::Item as core::fmt::Display>::fmt > malloc 3",
+        "send > write 4",
+        "deflate > memset 5",
+        "deflate > [libx.so+0x10] 6",
+        "[libx.so+0x10] 7",
+        "[libx.so+0x20] 8",
+        "start_thread 9",
+        "work > cond_wait 10",
+        "[system] 11",
+    ];
+    assert_eq!(owned(lines), given);
+}
+
+#[test]
+fn what_a_runtime_does_for_itself_has_rows_of_its_own() {
+    let go = "runtime.goexit;main.build;runtime.growslice;runtime.mallocgc 1
+        runtime.goexit;main.order.func1;cmpbody 2
+        runtime.goexit;runtime.gcBgMarkWorker;runtime.scanobject 3
+        runtime.goexit;main.build;runtime.gcAssistAlloc 4";
+    let given = [
+        "main.build > runtime.growslice 1",
+        "main.order.func1 > cmpbody 2",
+        "[garbage collector] 3",
+        "main.build > runtime.gcAssistAlloc 4",
+    ];
+    assert_eq!(owned(go), given);
+    // Without Go's marks the name says nothing.
+    assert_eq!(owned("main;runtime.part 1"), ["runtime.part 1"]);
+    let v8 = "main;js:f;Builtins_StringPrototypeRepeat 1
+        main;js:f;v8::internal::Heap::CollectGarbage 2
+        main;v8::internal::ScavengerCollector::Run;libc:memcpy 4
+        main;v8::internal::compiler::Pipeline::Run 8";
+    let given = [
+        "f > Builtins_StringPrototypeRepeat 1",
+        "f > v8::internal::Heap::CollectGarbage 2",
+        "[garbage collector] 4",
+        "[compiling] 8",
+    ];
+    assert_eq!(owned(v8), given);
+}
+
+#[test]
+fn the_rows_of_a_runtimes_own_work_are_added_once() {
+    let mut p = profile("main;js:f;Builtins_Map 1\nmain;v8::internal::ScavengerCollector::Run 2");
+    let cells = p.cells.clone();
+    let first = with_own_work(&mut p, &cells);
+    let rows = (p.functions.len(), p.frames.len(), p.stacks.len());
+    let second = with_own_work(&mut p, &cells);
+    assert_eq!(first, second);
+    assert_eq!(rows, (p.functions.len(), p.frames.len(), p.stacks.len()));
+}
+
+proptest! {
+    /// Each sample has one owner, which lies on its stack, and a callee within it.
+    #[test]
+    fn owners_lie_on_the_stack_and_sums_are_kept(stacks in proptest::collection::vec(
+        (proptest::collection::vec(0_usize..11, 1..9), 1_u64..9), 1..40)) {
+        const NAMES: [&str; 11] = ["main", "loop", "py:f", "py:g", "json:loads", "so:deflate", "so:[libx.so+0x1]", "libc:read",
+            "kernel:[read]", "std::sort(int)", "[python3+0x1]"];
+        let lines: Vec<String> = stacks.iter().map(|(names, n)| {
+            format!("{} {n}", names.iter().map(|at| NAMES[*at]).collect::<Vec<_>>().join(";"))
+        }).collect();
+        let mut p = profile(&lines.join("\n"));
+        let cells = p.cells.clone();
+        let owners = Owners::from_profile(&p);
+        for cell in &cells {
+            let given = owners.of_stack(cell.stack);
+            let on_stack: Vec<StackId> = p.outwards(cell.stack).map(|(id, _)| id).collect();
+            let owner = on_stack.iter().position(|id| *id == given.owner);
+            prop_assert!(owner.is_some());
+            if let Some(callee) = given.callee {
+                prop_assert!(on_stack.iter().position(|id| *id == callee) < owner);
+            }
+        }
+        let whole: u64 = stacks.iter().map(|(_, n)| n).sum();
+        for whose in [Whose::Owner, Whose::Library] {
+            let flat = crate::Flat::count_owners(&mut p, &cells, whose, Split::Merged, crate::flat::Order::Own);
+            prop_assert_eq!(flat.total.samples, whole);
+            for (row, callees) in flat.rows.iter().zip(&flat.callees) {
+                let called: u64 = callees.iter().map(|(_, weight)| weight.samples).sum();
+                prop_assert!(called <= row.own.samples && row.own.samples <= row.total.samples);
+            }
         }
     }
 }

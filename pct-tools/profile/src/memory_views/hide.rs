@@ -11,8 +11,8 @@
 //! An interpreter allocates for the functions that it runs: below a frame of Python its own functions are
 //! hidden too, so that a site is the line of Python, or the function of an extension module.
 
-use super::library_names::{FunctionName, is_of_standard_library};
 use crate::fold::{interpreters, is_spoken};
+use crate::library_names::{FunctionName, is_of_standard_library};
 use crate::model::{Id as _, Profile, SAMPLER, StackId};
 
 /// Functions that allocate for their caller, by their whole name without arguments.

@@ -46,6 +46,8 @@ struct Context<'a> {
     wanted: Columns,
     parts: Option<Label>,
     labels: Option<Label>,
+    /// Rows are owners.
+    owners: bool,
 }
 
 impl Context<'_> {
@@ -76,10 +78,20 @@ struct Field {
     shown: fn(&Context<'_>) -> bool,
     column: fn(&Context<'_>) -> Column,
     cell: fn(&Context<'_>, &Row) -> String,
+    /// What stands in it of a function that the row's called.
+    callee: fn(&Context<'_>, Label, Weight) -> String,
 }
 
+/// A column in which nothing stands of functions that the row's called.
+const NO_CALLEE: fn(&Context<'_>, Label, Weight) -> String = |_, _, _| String::new();
+
 const FIELDS: &[Field] = &[
-    Field { shown: |_| true, column: |_| Column::number("share"), cell: |c, row| c.share(row.own) },
+    Field {
+        shown: |_| true,
+        column: |c| Column::number(if c.owners && c.wanted.total { "self" } else { "share" }),
+        cell: |c, row| c.share(row.own),
+        callee: NO_CALLEE,
+    },
     Field {
         shown: |c| (1..MANY_SAMPLES).contains(&c.whole.samples),
         column: |_| Column::number("+-"),
@@ -88,37 +100,49 @@ const FIELDS: &[Field] = &[
             0 => String::new(),
             _ => format!("{:.1}", share_error(row.own, c.sampled, c.whole.cpu_ns())),
         },
+        callee: NO_CALLEE,
     },
     Field {
         shown: |c| c.wanted.total,
         column: |_| Column::number("total"),
         cell: |c, row| c.share(row.total),
+        callee: NO_CALLEE,
     },
     Field {
         shown: |_| true,
         column: |c| Column::number(c.unit()),
         cell: |c, row| c.profile.amount(row.own.cpu_ns()),
+        callee: NO_CALLEE,
     },
     Field {
         shown: |c| c.latency,
         column: |c| Column::number(c.profile.unit()),
         cell: |_, row| seconds(row.cpu.unwrap_or_default().cpu_ns()),
+        callee: NO_CALLEE,
     },
-    Field { shown: |c| c.latency, column: |_| Column::number("parallel"), cell: |_, row| parallelism(row) },
+    Field {
+        shown: |c| c.latency,
+        column: |_| Column::number("parallel"),
+        cell: |_, row| parallelism(row),
+        callee: NO_CALLEE,
+    },
     Field {
         shown: |c| c.wanted.split_system && c.profile.is_of_cpu_time(),
         column: |c| Column::number(if c.profile.by_wall_clock() { "running" } else { "user" }),
         cell: |_, row| seconds(row.own.user_ns),
+        callee: NO_CALLEE,
     },
     Field {
         shown: |c| c.wanted.split_system && c.profile.is_of_cpu_time(),
         column: |c| Column::number(if c.profile.by_wall_clock() { "waiting" } else { "system" }),
         cell: |_, row| seconds(row.own.system_ns),
+        callee: NO_CALLEE,
     },
     Field {
         shown: |c| c.wanted.samples && c.whole.samples > 0 && !c.profile.quantity.is_number_of_samples(),
         column: |_| Column::number("samples"),
         cell: |_, row| thousands(row.own.samples),
+        callee: NO_CALLEE,
     },
     Field {
         shown: |c| c.parts.is_some(),
@@ -131,6 +155,7 @@ const FIELDS: &[Field] = &[
             Column::name(head, 12)
         },
         cell: |c, row| c.name(row.part),
+        callee: NO_CALLEE,
     },
     Field {
         shown: |c| matches!(c.parts, Some(Label::Thread(_))),
@@ -139,6 +164,7 @@ const FIELDS: &[Field] = &[
             Some(Label::Thread(id)) => tame(&c.profile.process_of(id).name),
             _ => String::new(),
         },
+        callee: NO_CALLEE,
     },
     Field {
         shown: |c| c.labels.is_some(),
@@ -152,15 +178,20 @@ const FIELDS: &[Field] = &[
             Column::name(head, 16)
         },
         cell: |c, row| c.name(row.label),
+        callee: |c, label, weight| format!("  {}  {}", c.name(Some(label)), c.share(weight)),
     },
     Field {
         shown: |c| c.labels.is_some_and(|label| !matches!(label, Label::Object(_))),
-        column: |_| Column::name("object", 8),
+        column: |c| Column::name(if c.owners { "where" } else { "object" }, 8),
         cell: |c, row| {
             row.label
                 .and_then(|label| label.whereabouts(c.profile))
                 .map(|place| tame(&place))
                 .unwrap_or_default()
+        },
+        callee: |c, label, _| match label {
+            Label::Object(_) => "[no names]".to_owned(),
+            _ => label.whereabouts(c.profile).map(|place| tame(&place)).unwrap_or_default(),
         },
     },
 ];
@@ -176,13 +207,18 @@ pub fn table(profile: &Profile, flat: &Flat, wanted: Columns, layout: &Layout) -
         wanted,
         parts: flat.rows.iter().find_map(|row| row.part),
         labels: flat.rows.iter().filter_map(|row| row.label).max_by_key(|label| *label == Label::Running),
+        owners: !flat.callees.is_empty(),
     };
     let fields: Vec<&Field> = FIELDS.iter().filter(|field| (field.shown)(&context)).collect();
     let mut table = Table::new(fields.iter().map(|field| (field.column)(&context)).collect());
     let visible = flat.rows.len().min(wanted.rows);
-    for row in &flat.rows[..visible] {
+    for (at, row) in flat.rows[..visible].iter().enumerate() {
         let cells = fields.iter().map(|field| (field.cell)(&context, row)).collect();
         table.row(Rank::from_share(row.own.cpu_ns(), flat.total.cpu_ns()), cells);
+        for &(label, weight) in callees_worth_a_line(flat, at) {
+            let cells = fields.iter().map(|field| (field.callee)(&context, label, weight)).collect();
+            table.row(Rank::Low, cells);
+        }
     }
     let mut text = table.render(layout);
     let rest = &flat.rows[visible..];
@@ -197,6 +233,19 @@ pub fn table(profile: &Profile, flat: &Flat, wanted: Columns, layout: &Layout) -
         text += &if layout.color { format!("\x1b[2m{line}\x1b[0m\n") } else { line + "\n" };
     }
     text
+}
+
+/// How many lines the first rows of the table take, with those of what they called.
+#[must_use]
+pub(super) fn lines_of_rows(flat: &Flat, rows: usize) -> usize {
+    (0..rows.min(flat.rows.len())).map(|at| 1 + callees_worth_a_line(flat, at).count()).sum()
+}
+
+/// The functions called by a row's that took more than a tenth of its time, and a hundredth of all.
+fn callees_worth_a_line(flat: &Flat, at: usize) -> impl Iterator<Item = &(Label, Weight)> {
+    let own = flat.rows[at].own.cpu_ns();
+    let least = (own / 10).max(flat.total.cpu_ns() / 100);
+    flat.callees.get(at).into_iter().flatten().take_while(move |(_, weight)| weight.cpu_ns() > least)
 }
 
 /// Header of the CSV form.
@@ -243,8 +292,9 @@ pub fn json(profile: &Profile, flat: &Flat, rows: usize) -> Value {
     let rows: Vec<Value> = flat
         .rows
         .iter()
+        .enumerate()
         .take(rows)
-        .map(|row| {
+        .map(|(at, row)| {
             let fields = Fields::from_row(profile, row);
             let mut value = weight_json(&profile.quantity, row.cpu.unwrap_or(row.own));
             value["share"] = json!(float(row.own.cpu_ns()) / whole);
@@ -269,6 +319,10 @@ pub fn json(profile: &Profile, flat: &Flat, rows: usize) -> Value {
             value["file"] = json!(fields.file);
             value["line"] = json!(fields.line);
             value["address"] = json!(fields.address);
+            if let Some(callees) = flat.callees.get(at) {
+                value["callees"] =
+                    callees.iter().map(|callee| callee_json(profile, *callee, whole)).collect();
+            }
             value
         })
         .collect();
@@ -279,6 +333,15 @@ pub fn json(profile: &Profile, flat: &Flat, rows: usize) -> Value {
         "rows": rows,
         "account": account_json(profile),
     })
+}
+
+/// A function that a row's called; `function` is null for all those of the object that have no name.
+fn callee_json(profile: &Profile, (label, weight): (Label, Weight), whole: f64) -> Value {
+    let mut value = weight_json(&profile.quantity, weight);
+    value["share"] = json!(float(weight.cpu_ns()) / whole);
+    value["object"] = json!(label.object(profile).map(|object| profile.objects[object].name()));
+    value["function"] = json!(label.function(profile).map(|function| &profile.functions[function].name));
+    value
 }
 
 /// A weight's members.
@@ -409,6 +472,7 @@ impl<'a> Fields<'a> {
 mod tests {
     use super::*;
     use crate::flat::Order;
+    use crate::fold::Whose;
     use crate::model::tests::folded;
     use crate::tree::{By, Split};
 
@@ -423,6 +487,29 @@ mod tests {
             text,
             "  share   +-  CPU s  function  object\n  60.0%  1.5   0.60  a         prog\n  30.0%  1.4   0.30  b         prog\n  ... 2 more rows: 0.10 CPU s\n"
         );
+    }
+
+    #[test]
+    fn what_an_owner_called_stands_below_it_when_it_is_more_than_a_tenth() {
+        let text =
+            "main;a;std::sort(int) 300\nmain;a;std::find(int) 30\nmain;a 270\nmain;b;std::sort(int) 400";
+        let mut p = folded(text);
+        let cells = p.cells.clone();
+        let flat = Flat::count_owners(&mut p, &cells, Whose::Owner, Split::Merged, Order::Own);
+        let wanted = Columns { total: true, ..PLAIN };
+        assert_eq!(
+            table(&p, &flat, wanted, &Layout::default()),
+            "   self   +-  total  CPU s  function                 where\n  \
+             60.0%  1.5  60.0%   0.60  a                        prog\n                              \
+             std::sort(int)  30.0%  prog\n  \
+             40.0%  1.5  40.0%   0.40  b                        prog\n                              \
+             std::sort(int)  40.0%  prog\n"
+        );
+        let value = json(&p, &flat, usize::MAX);
+        assert_eq!(value["rows"][0]["callees"][1]["function"], "std::find(int)");
+        assert_eq!(value["rows"][0]["callees"][1]["share"], 0.03);
+        let library = Flat::count_owners(&mut p, &cells, Whose::Library, Split::Merged, Order::Own);
+        assert_eq!(json(&p, &library, 1)["rows"][0]["function"], "std::sort(int)");
     }
 
     #[test]

@@ -24,7 +24,7 @@ const DEEPEST: u32 = 8;
 
 /// Whether a function is one of a standard library's. What a program implements for its own types (`<mine::Item as
 /// core::clone::Clone>::clone`) is the program's.
-pub(super) fn is_of_standard_library(name: &str) -> bool {
+pub(crate) fn is_of_standard_library(name: &str) -> bool {
     let function = FunctionName::parse(name);
     // Names of Rust have no list of arguments. A program in C++ may have a namespace `core`.
     let roots = if function.has_arguments { NAMESPACES } else { CRATES };
@@ -36,15 +36,15 @@ pub(super) fn is_of_standard_library(name: &str) -> bool {
 
 /// A function's name without its return type and its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct FunctionName<'n> {
+pub(crate) struct FunctionName<'n> {
     /// The qualified name, with its template arguments.
-    pub(super) path: &'n str,
+    pub(crate) path: &'n str,
     /// A list of arguments follows.
     has_arguments: bool,
 }
 
 impl<'n> FunctionName<'n> {
-    pub(super) fn parse(name: &'n str) -> Self {
+    pub(crate) fn parse(name: &'n str) -> Self {
         let mut brackets = Brackets::default();
         let mut start = 0;
         // An operator's own signs are no brackets: `operator<`, `operator()`.
