@@ -1,10 +1,11 @@
 //! What a recording ends with in the terminal: one line of what was sampled, the table of functions, and the account.
 
 use pct_profile::flat::Order;
+use pct_profile::fold::Whose;
 use pct_profile::model::Profile;
 use pct_profile::text::flat::Columns;
 use pct_profile::text::{Layout, account, flat};
-use pct_profile::{By, Flat, Split};
+use pct_profile::{Flat, Split};
 
 /// A line as terminals may get it.
 #[must_use]
@@ -12,16 +13,28 @@ pub fn line(text: &str) -> String {
     format!("{}\n", pct_text::visible_lines(text))
 }
 
-/// The headline, and a table of at most `rows` functions. If there are no samples, the reason stands in its place.
+/// Rows of a closing table, unless the user names another number.
+const ROWS: usize = 20;
+/// So many rows are there however small they are.
+const LEAST_ROWS: usize = 3;
+/// A row below this part of the total, one in so many, is left to `pct report`.
+const WORTH_A_ROW: u64 = 200;
+
+/// The headline, and a table of functions and what they called: of `rows` functions, or of those that matter. If there
+/// are no samples, the reason stands in its place.
 #[must_use]
-pub fn table(profile: &Profile, rows: usize, style: &Layout) -> String {
+pub fn table(profile: &mut Profile, rows: Option<usize>, style: &Layout) -> String {
     let mut text = line(&format!("\npct: {}", account::headline(profile)));
     match account::why_nothing(profile, &profile.cells) {
         Some(why) => text += &line(&why),
         None => {
-            let table =
-                Flat::count_cells(profile, &profile.cells, Some(By::Function), Split::Merged, Order::Own);
-            let columns = Columns { rows, total: false, split_system: false, samples: false };
+            let cells = profile.cells.clone();
+            let table = Flat::count_owners(profile, &cells, Whose::Owner, Split::Merged, Order::Own);
+            let least = table.total.cpu_ns() / WORTH_A_ROW;
+            let worth = table.rows.iter().take_while(|row| row.own.cpu_ns() >= least).count();
+            let rows = rows.unwrap_or_else(|| worth.clamp(LEAST_ROWS, ROWS));
+            let total = profile.stacks.iter().any(|stack| stack.parent.is_some());
+            let columns = Columns { rows, total, split_system: false, samples: false };
             text.push('\n');
             text += &flat::table(profile, &table, columns, style);
         }

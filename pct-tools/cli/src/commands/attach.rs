@@ -233,8 +233,8 @@ fn close(args: &Args, samples: u64, files: &[PathBuf], face: &Face) -> Result<()
     if args.no_report || samples == 0 || files.iter().any(|file| !file.exists()) {
         return Ok(());
     }
-    let profile = look::load(files, &look::defaults(), face)?;
-    let mut text = closing::table(&profile, args.rows, &face.err.layout());
+    let mut profile = look::load(files, &look::defaults(), face)?;
+    let mut text = closing::table(&mut profile, args.rows, &face.err.layout());
     if !face.quiet {
         text += &closing::account(&profile);
     }

@@ -11,6 +11,7 @@ use crate::look::{self, Look};
 use anyhow::{Context as _, Result, anyhow, bail};
 use pct_profile::diff::{Compare, Diff};
 use pct_profile::flat::Order;
+use pct_profile::fold::Whose;
 use pct_profile::load::{self, Options};
 use pct_profile::model::Cell;
 use pct_profile::text::flat::Columns;
@@ -153,7 +154,7 @@ impl Desk {
     }
 
     /// The recording that is asked about, and which of its cells.
-    fn profile(&mut self, given: &Given<'_>) -> Result<(&Profile, Vec<Cell>)> {
+    fn profile(&mut self, given: &Given<'_>) -> Result<(&mut Profile, Vec<Cell>)> {
         let look = given.parse_look()?;
         let typed: Vec<PathBuf> = given.text("path")?.map(PathBuf::from).into_iter().collect();
         let path = look::paths(&typed)?.pop().context("no recording")?;
@@ -166,8 +167,9 @@ impl Desk {
                 Loaded { path, window, profile }
             }
         };
-        let profile = &self.loaded.insert(loaded).profile;
-        Ok((profile, look.cells(profile)))
+        let profile = &mut self.loaded.insert(loaded).profile;
+        let cells = look.cells(profile);
+        Ok((profile, cells))
     }
 }
 
@@ -249,7 +251,8 @@ const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "functions",
-        about: "A flat table, hottest first, by function, line, object or thread.",
+        about: "A flat table, hottest first, by owner (the program's own functions and what they called), function, line, \
+                object or thread.",
         takes: &["path", "by", "lines", "focus", "thread", "from", "to"],
         work: functions,
     },
@@ -328,17 +331,22 @@ fn overview(desk: &mut Desk, given: &Given<'_>) -> Result<String> {
 }
 
 fn functions(desk: &mut Desk, given: &Given<'_>) -> Result<String> {
-    let (by, split) = match given.text("by")?.unwrap_or("function") {
+    let (by, split) = match given.text("by")?.unwrap_or("owner") {
+        "owner" => (None, Split::Merged),
         "function" => (Some(By::Function), Split::Merged),
         "line" => (Some(By::Line), Split::Merged),
         "object" => (Some(By::Object), Split::Merged),
         "thread" => (None, Split::Thread),
-        other => bail!("by: expected function, line, object or thread, found {other:?}"),
+        other => bail!("by: expected owner, function, line, object or thread, found {other:?}"),
     };
     let rows = given.lines()?;
     let (profile, cells) = desk.profile(given)?;
-    let table = Flat::count_cells(profile, &cells, by, split, Order::Own);
-    let wanted = Columns { rows, total: by.is_some(), split_system: by.is_none(), samples: false };
+    let table = match (by, split) {
+        (None, Split::Merged) => Flat::count_owners(profile, &cells, Whose::Owner, split, Order::Own),
+        _ => Flat::count_cells(profile, &cells, by, split, Order::Own),
+    };
+    let by_thread = split == Split::Thread;
+    let wanted = Columns { rows, total: !by_thread, split_system: by_thread, samples: false };
     let mut text = flat::table(profile, &table, wanted, &layout());
     if let Some(why) = account::why_nothing(profile, &cells) {
         text += &format!("{why}\n");

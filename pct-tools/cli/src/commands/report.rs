@@ -15,6 +15,7 @@ use crate::look::{self, Format};
 use anyhow::{Result, bail};
 use args::tree_is_wanted;
 use pct_profile::flat::Order;
+use pct_profile::fold::Whose;
 use pct_profile::load::Options;
 use pct_profile::model::Cell;
 use pct_profile::text::flat::Columns;
@@ -42,7 +43,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let options =
         args.choice.narrow(Options { symbols: names, lines, timeline: args.latency, ..args.look.options() });
     let load = if args.latency { look::load } else { look::load_any_quantity };
-    let profile = load(&paths, &options, face)?;
+    let mut profile = load(&paths, &options, face)?;
     if rows.by == Some(By::Cause) && !profile.by_wall_clock() {
         bail!("what threads waited for is in recordings by the wall clock: pct run --clock wall -- COMMAND");
     }
@@ -53,7 +54,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         return Ok(look::status(&profile.account));
     }
     if let Some(lines) = args.budget {
-        face.print(&digest::digest(&profile, &cells, lines, &face.layout()))?;
+        face.print(&digest::digest(&mut profile, &cells, lines, &face.layout()))?;
         return Ok(look::status(&profile.account));
     }
     let latency = args.latency.then(|| look::latency(&profile, &cells)).transpose()?;
@@ -61,7 +62,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         let cells = latency.as_ref().map_or(&cells, |latency| &latency.cells);
         tree::text(args, rows, &profile, cells, face)?
     } else {
-        flat_text(args, rows, &profile, &cells, latency.as_ref(), face)
+        flat_text(args, rows, &mut profile, &cells, latency.as_ref(), face)
     };
     face.print(&text)?;
     if args.format == Format::Text {
@@ -97,15 +98,21 @@ fn hint(args: &Args, paths: &[PathBuf]) -> String {
 fn flat_text(
     args: &Args,
     rows: Rows,
-    profile: &Profile,
+    profile: &mut Profile,
     cells: &[Cell],
     latency: Option<&Latency>,
     face: &Face,
 ) -> String {
     let order = if args.total { Order::Total } else { Order::Own };
-    let of = |cells: &[Cell]| Flat::count_cells(profile, cells, rows.by, rows.split, order);
+    let mut of = |cells: &[Cell]| match rows.whose {
+        Whose::Leaf => Flat::count_cells(profile, cells, rows.by, rows.split, order),
+        whose => Flat::count_owners(profile, cells, whose, rows.split, order),
+    };
     let table = match latency {
-        Some(latency) => of(&latency.cells).beside(&of(cells)),
+        Some(latency) => {
+            let by_latency = of(&latency.cells);
+            by_latency.beside(&of(cells))
+        }
         None => of(cells),
     };
     if let Some(latency) = latency.filter(|_| args.parallelism) {

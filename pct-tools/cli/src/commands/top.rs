@@ -63,7 +63,7 @@ impl Watched {
             Self::Memory(memory) => memory.refresh(view),
         }
     }
-    fn picture(&self, view: &View, size: (usize, usize), layout: &Layout) -> String {
+    fn picture(&mut self, view: &View, size: (usize, usize), layout: &Layout) -> String {
         match self {
             Self::Cpu(cpu) => cpu.picture(view, size, layout),
             Self::Memory(memory) => memory.picture(view, size, layout),

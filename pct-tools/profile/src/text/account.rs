@@ -86,8 +86,7 @@ fn clock(profile: &Profile) -> Option<String> {
 #[must_use]
 pub fn clock_in_words(name: &str) -> &str {
     match name {
-        "perf" => "perf task clock",
-        "sigtrap" => "perf task clock, synchronous",
+        "perf" | "sigtrap" => "perf task clock",
         "thread" => "CPU timer per thread",
         "itimer" => "one CPU timer per process",
         "itimer-virtual" => "one user-time timer per process",
@@ -379,11 +378,7 @@ mod tests {
             profile.processes[id] = process(997);
         }
         profile.processes.push(crate::model::Process::default());
-        assert!(
-            headline(&profile).ends_with("at 997 Hz (perf task clock, synchronous)"),
-            "{}",
-            headline(&profile)
-        );
+        assert!(headline(&profile).ends_with("at 997 Hz (perf task clock)"), "{}", headline(&profile));
         profile.processes.push(process(250));
         assert!(headline(&profile).ends_with("; others differ)"), "{}", headline(&profile));
     }

@@ -7,6 +7,7 @@ use super::flat::Columns;
 use super::tree::Prune;
 use super::{Layout, account, flat, tree};
 use crate::flat::{Flat, Order};
+use crate::fold::Whose;
 use crate::model::{Cell, Profile};
 use crate::tree::{By, CallTree, Split};
 use pct_num::{float, rounded};
@@ -18,7 +19,7 @@ const LEAST_SHARE: f64 = 0.005;
 
 /// The digest, in at most `lines` lines (at least [`LEAST_LINES`] are taken).
 #[must_use]
-pub fn digest(profile: &Profile, cells: &[Cell], lines: usize, layout: &Layout) -> String {
+pub fn digest(profile: &mut Profile, cells: &[Cell], lines: usize, layout: &Layout) -> String {
     let lines = lines.max(LEAST_LINES);
     let mut text = account::headline(profile) + "\n";
     let closing = few(account::closing(profile, cells), lines / 5);
@@ -60,13 +61,22 @@ fn few(all: Vec<String>, most: usize) -> String {
 }
 
 /// The hottest functions: a head, rows, and a line for the rest.
-fn functions(profile: &Profile, cells: &[Cell], lines: usize, layout: &Layout) -> String {
-    let table = Flat::count_cells(profile, cells, Some(By::Function), Split::Merged, Order::Own);
+fn functions(profile: &mut Profile, cells: &[Cell], lines: usize, layout: &Layout) -> String {
+    let mut table = Flat::count_owners(profile, cells, Whose::Owner, Split::Merged, Order::Own);
     let least = rounded((float(table.total.cpu_ns()) * LEAST_SHARE).floor());
     let worth = table.rows.iter().take_while(|row| row.own.cpu_ns() >= least.max(1)).count();
-    let rows = worth.clamp(1, lines.saturating_sub(2).max(1));
+    // Below the head and above the line for the rest.
+    let room = lines.saturating_sub(2).max(1);
+    let rows = (1..=worth.max(1)).take_while(|rows| flat::lines_of_rows(&table, *rows) <= room).count();
     let total = profile.stacks.iter().any(|stack| stack.parent.is_some());
-    flat::table(profile, &table, Columns { rows, total, split_system: false, samples: false }, layout)
+    let wanted = Columns { rows: rows.max(1), total, split_system: false, samples: false };
+    let mut text = flat::table(profile, &table, wanted, layout);
+    if rows == 0 {
+        // There is room for the hottest function, and not for all that it called.
+        table.callees.clear();
+        text = flat::table(profile, &table, wanted, layout);
+    }
+    text
 }
 
 /// The heaviest branches of the call tree, if there are calls and there is room for them.
@@ -93,10 +103,15 @@ mod tests {
     use crate::model::tests::folded;
     use proptest::prelude::*;
 
+    fn whole(profile: &mut Profile, lines: usize) -> String {
+        let cells = profile.cells.clone();
+        digest(profile, &cells, lines, &Layout::default())
+    }
+
     #[test]
     fn the_hot_function_and_the_way_to_it_are_in_a_digest_of_twenty_lines() {
-        let p = folded("main;serve;parse;hot 900\nmain;serve;send 80\nmain;idle 20");
-        let text = digest(&p, &p.cells, 20, &Layout::default());
+        let mut p = folded("main;serve;parse;hot 900\nmain;serve;send 80\nmain;idle 20");
+        let text = whole(&mut p, 20);
         assert!(text.lines().any(|line| line.contains("90.0%") && line.contains("hot")), "{text}");
         assert!(text.contains("parse"), "{text}");
         assert!(text.contains("accounted 1.00"), "{text}");
@@ -106,8 +121,8 @@ mod tests {
     #[test]
     fn a_digest_without_room_for_a_tree_has_functions_instead() {
         let text: String = (0..30).map(|n| format!("main;serve;parse;step;f{n} {}\n", 100 + n)).collect();
-        let p = folded(&text);
-        let text = digest(&p, &p.cells, LEAST_LINES, &Layout::default());
+        let mut p = folded(&text);
+        let text = whole(&mut p, LEAST_LINES);
         assert_eq!(text.lines().count(), LEAST_LINES, "{text}");
         assert!(!text.contains("serve"), "{text}");
     }
@@ -125,7 +140,7 @@ mod tests {
             }).collect();
             let mut p = folded(&text);
             p.account.notes = (0..notes).map(|n| format!("note {n}")).collect();
-            let text = digest(&p, &p.cells, lines, &Layout::default());
+            let text = whole(&mut p, lines);
             prop_assert!(text.lines().count() <= lines.max(LEAST_LINES), "{lines}:\n{text}");
         }
     }

@@ -91,10 +91,10 @@ fn an_attachment_for_a_time_ends_with_a_table() {
         };
         for text in [ending(&[]), ending(&["-n", "1"])] {
             assert!(text.contains("CPU s in 1 process, 1 thread"), "{name}: {text}");
-            assert!(text.contains("  share   +-") && text.contains("classes"), "{name}: {text}");
+            assert!(text.contains("   self   +-") && text.contains("classes"), "{name}: {text}");
             assert!(text.contains("\naccounted "), "{name}: {text}");
         }
-        assert!(!ending(&["--no-report"]).contains("share"), "{name}");
+        assert!(!ending(&["--no-report"]).contains("CPU s  function"), "{name}");
     }
 }
 

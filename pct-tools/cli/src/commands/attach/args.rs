@@ -49,9 +49,9 @@ pub struct Args {
     /// Only record, without a closing table.
     #[arg(long)]
     pub no_report: bool,
-    /// Rows of the closing table.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, allow_negative_numbers = true, value_parser = look::number)]
-    pub rows: usize,
+    /// Rows of the closing table [default: at most 20, those of a two-hundredth and more].
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = look::number)]
+    pub rows: Option<usize>,
     /// Folder for the data [default: a new one, pct-NAME-PID, pct-NAME-PID-2, ...].
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,

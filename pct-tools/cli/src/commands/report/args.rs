@@ -5,6 +5,7 @@ use crate::look::{self, Format, Look};
 use crate::memory::MemoryLook;
 use crate::store::Choice;
 use anyhow::Result;
+use pct_profile::fold::Whose;
 use pct_profile::memory::Measure;
 use pct_profile::{By, Pattern, Split};
 use std::path::PathBuf;
@@ -14,7 +15,8 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   pct report                               the newest run in this folder
   pct report pct-render-4711 --tree        its call tree
-  pct report --by thread,function -n 30    functions of each thread
+  pct report --by thread,owner -n 30       functions of each thread
+  pct report --by leaf                     functions of libraries and runtimes in rows of their own
   pct report --by thread,cause             what threads waited for (after pct run --clock wall)
   pct report --by command                  sums over all processes of a program
   pct report --callers memmove             who calls it
@@ -31,11 +33,13 @@ pub struct Args {
     /// Run folders and .pct files; the newest run here if none.
     #[arg(value_name = "DIR|FILE")]
     pub paths: Vec<PathBuf>,
-    /// What a row is: function, line, pc, object (for Python code the module), thread or process; command and
-    /// thread-name sum over all processes; cause (by the wall clock) is why threads did not run. Two of them may be
-    /// joined with a comma. With --alloc also what
-    /// rows are ranked by: live, peak, bytes, blocks, age or size. With --wait: lock, function or thread
-    /// [default: function; with --alloc: line; with --wait: lock].
+    /// What a row is. owner: the function of the program's own language that ran or called what ran; below it what it
+    /// called, where that took more than a tenth. library: the first function that the owner called. leaf or function:
+    /// the machine's function that ran. Also line, pc, object (for Python code the module), thread, process; command
+    /// and thread-name sum over all processes; cause (by the wall clock) is why threads did not run. Two of them may be
+    /// joined with a comma. With --alloc also what rows are ranked by: live, peak, bytes, blocks, age or size. With
+    /// --wait: lock, function or thread [default: owner; with --total, --format csv or json: leaf; with --alloc: line;
+    /// with --wait: lock].
     #[arg(long, value_name = "WHAT", value_parser = by, help_heading = "Which table")]
     pub by: Option<Rows>,
     /// The call tree, from the outermost function inwards.
@@ -99,6 +103,8 @@ pub struct Args {
 pub struct Rows {
     /// Places in code, if they are told apart.
     pub by: Option<By>,
+    /// Which function of its stack a sample is given to, where rows are functions.
+    pub whose: Whose,
     /// Processes or threads, if they are told apart.
     pub split: Split,
     /// Of memory: by what they are ranked.
@@ -113,9 +119,14 @@ pub struct Rows {
 /// Says what could be typed.
 pub(crate) fn by(text: &str) -> Result<Rows, String> {
     let (mut place, mut part, mut measure, mut lock) = (None, None, None, None);
+    let mut whose = Whose::Leaf;
     for word in text.split(',') {
         let before = match word {
-            "function" => place.replace(By::Function).map(drop),
+            "function" | "leaf" => place.replace(By::Function).map(drop),
+            "owner" | "library" => {
+                whose = if word == "owner" { Whose::Owner } else { Whose::Library };
+                place.replace(By::Function).map(drop)
+            }
             "line" => place.replace(By::Line).map(drop),
             "pc" | "address" => place.replace(By::Pc).map(drop),
             "cause" => place.replace(By::Cause).map(drop),
@@ -129,26 +140,34 @@ pub(crate) fn by(text: &str) -> Result<Rows, String> {
                 Ok(known) => measure.replace(known).map(drop),
                 Err(_) => {
                     return Err(
-                        "expected function, line, pc, object, cause, thread, thread-name, process or command"
+                        "expected owner, library, leaf, function, line, pc, object, cause, thread, thread-name, \
+                         process or command"
                             .into(),
                     );
                 }
             },
         };
         if before.is_some() {
-            return Err("expected one of function, line, pc, object, cause, and one of thread, thread-name, process, command"
-                    .into());
+            return Err("expected one of owner, library, leaf, function, line, pc, object, cause, and one of thread, \
+                        thread-name, process, command"
+                .into());
         }
     }
-    Ok(Rows { by: place, split: part.unwrap_or(Split::Merged), measure, lock: lock.is_some() })
+    Ok(Rows { by: place, whose, split: part.unwrap_or(Split::Merged), measure, lock: lock.is_some() })
 }
 
 impl Args {
-    /// What a row of CPU time is: a function, unless something else was typed.
+    /// What a row of CPU time is: an owner, unless something else was typed.
     pub(super) fn rows_of_cpu(&self) -> Result<Rows> {
-        let rows = self.by.unwrap_or(Rows { by: Some(By::Function), ..Rows::default() });
+        // What programs read stays as it was. Ranked by inclusive time each function has a row.
+        let for_people = self.format == Format::Text && !self.total && !tree_is_wanted(self);
+        let whose = if for_people { Whose::Owner } else { Whose::Leaf };
+        let rows = self.by.unwrap_or(Rows { by: Some(By::Function), whose, ..Rows::default() });
         match rows.measure {
             None if rows.lock => Err(Usage("--by lock is about waits: it needs --wait".into()).into()),
+            None if rows.whose != Whose::Leaf && tree_is_wanted(self) => {
+                Err(Usage("--by owner and --by library make tables; trees have all functions".into()).into())
+            }
             None => Ok(rows),
             Some(measure) => {
                 Err(Usage(format!("--by {} ranks memory: it needs --alloc", measure.name())).into())

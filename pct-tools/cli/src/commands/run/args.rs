@@ -112,9 +112,9 @@ pub struct Args {
     /// Keep names, lines and build-ids of the sampled code beside the data (as pct archive does).
     #[arg(long, help_heading = "Results")]
     pub keep_symbols: bool,
-    /// Rows of the closing table.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, allow_negative_numbers = true, value_parser = look::number, help_heading = "Results")]
-    pub rows: usize,
+    /// Rows of the closing table [default: at most 20, those of a two-hundredth and more].
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = look::number, help_heading = "Results")]
+    pub rows: Option<usize>,
     /// The program and its arguments.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,

@@ -150,9 +150,9 @@ fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
         .and_then(|here| folder.strip_prefix(here).ok().map(Path::to_owned))
         .unwrap_or_else(|| folder.to_owned());
     let memory = if args.alloc.is_some() { WantedMemory::Tables } else { WantedMemory::Nothing };
-    let profile = look::load(&[folder.to_owned()], &Options { memory, ..look::defaults() }, face)?;
+    let mut profile = look::load(&[folder.to_owned()], &Options { memory, ..look::defaults() }, face)?;
     let style = if args.report.is_some() { Layout::default() } else { face.err.layout() };
-    let mut text = closing::table(&profile, args.rows, &style);
+    let mut text = closing::table(&mut profile, args.rows, &style);
     if args.alloc.is_some() {
         text.push('\n');
         for line in memory_digest::lines(&profile, &style) {

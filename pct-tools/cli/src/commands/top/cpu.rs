@@ -3,6 +3,7 @@
 use super::view::{Page, View};
 use anyhow::Result;
 use pct_profile::flat::Order;
+use pct_profile::fold::Whose;
 use pct_profile::load::live::Live;
 use pct_profile::model::Cell;
 use pct_profile::text::numbers::thousands;
@@ -33,8 +34,8 @@ impl Cpu {
         Ok(())
     }
     /// The screen's text.
-    pub(super) fn picture(&self, view: &View, size: (usize, usize), layout: &Layout) -> String {
-        picture(&self.profile, view, size, layout)
+    pub(super) fn picture(&mut self, view: &View, size: (usize, usize), layout: &Layout) -> String {
+        picture(&mut self.profile, view, size, layout)
     }
 }
 
@@ -45,7 +46,7 @@ fn since(last_s: u32) -> u64 {
 }
 
 /// The screen's text: a head line and one of the tables, no more lines than fit above the footer.
-fn picture(profile: &Profile, view: &View, (width, height): (usize, usize), layout: &Layout) -> String {
+fn picture(profile: &mut Profile, view: &View, (width, height): (usize, usize), layout: &Layout) -> String {
     let filter = Filter { focus: view.search.clone(), ..Filter::default() };
     let cells = filter.cells(profile);
     let mut text = format!("{}\n", cut_middle(&head(profile, view), width));
@@ -99,8 +100,8 @@ fn head(profile: &Profile, view: &View) -> String {
     line
 }
 
-fn functions(profile: &Profile, cells: &[Cell], view: &View, rows: usize, layout: &Layout) -> String {
-    let flat = Flat::count_cells(profile, cells, Some(By::Function), Split::Merged, Order::Own);
+fn functions(profile: &mut Profile, cells: &[Cell], view: &View, rows: usize, layout: &Layout) -> String {
+    let flat = Flat::count_owners(profile, cells, Whose::Owner, Split::Merged, Order::Own);
     let whole = flat.total.cpu_ns();
     let most = flat.rows.first().map_or(1, |row| row.own.cpu_ns()).max(1);
     let mut table = Table::new(vec![
@@ -165,11 +166,11 @@ mod tests {
 
     #[test]
     fn an_empty_profile_gives_a_picture_that_says_so() {
-        let text = picture(&Profile::default(), &View::new(5), (80, 24), &Layout::default());
+        let text = picture(&mut Profile::default(), &View::new(5), (80, 24), &Layout::default());
         assert!(text.contains("nothing sampled in the last 5 s"), "{text}");
         for page in [Page::Parts, Page::Calls] {
             let text =
-                picture(&Profile::default(), &View { page, ..View::new(5) }, (40, 3), &Layout::default());
+                picture(&mut Profile::default(), &View { page, ..View::new(5) }, (40, 3), &Layout::default());
             assert!(text.lines().all(|line| line.chars().count() <= 40 || line.starts_with("  ")), "{text}");
         }
     }
