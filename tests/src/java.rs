@@ -1,6 +1,8 @@
 //! Java in recordings: whether their stacks are possible in a program that is known (`victims/Truth.java`).
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
 
 use pct_format::record::{Frame, LineTableForm, LostCode, Stack};
 use pct_format::{File, Index};
@@ -66,6 +68,19 @@ pub fn stacks(bytes: &[u8]) -> Vec<Vec<JavaStackFrame>> {
         std::iter::once(JavaStackFrame::Native(pc)).chain(frames.into_iter().map(read)).collect()
     };
     index.samples_by_time().map(|(_, sample)| of(sample.pc, sample.stack)).collect()
+}
+
+/// The JVM, and a folder with a victim's classes. `None`: there is no Java here, which is said.
+///
+/// # Panics
+/// When the victim does not compile.
+pub fn compiled_or_skip(source: &str, test: &str) -> Option<(PathBuf, tempfile::TempDir)> {
+    let (java, javac) = (crate::tool_or_skip("java", test)?, crate::tool_or_skip("javac", test)?);
+    let classes = tempfile::tempdir().expect("a folder");
+    let source = crate::root().join("tests/victims").join(source);
+    let compiled = Command::new(javac).arg("-d").arg(classes.path()).arg(source).status();
+    assert!(compiled.expect("javac runs").success());
+    Some((java, classes))
 }
 
 /// The methods of `Truth.java`: first and last line, and what each calls. A name that ends with `*` stands for all that

@@ -51,6 +51,7 @@ mod live {
     mod odd_objects;
     mod off_cpu;
     mod own_clock;
+    mod owners;
     mod processes;
     mod python_hosts;
     mod python_programs;

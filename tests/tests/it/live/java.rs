@@ -1,20 +1,11 @@
 //! Java functions in the stacks of real programs, under each collector and compiler that the JVM here has.
 
 use pct_kit::harm::harm;
+use pct_tests::java::compiled_or_skip;
 use pct_tests::pct::{Run, folded, run};
-use pct_tests::{root, tool_or_skip};
+use pct_tests::root;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// The JVM, and a folder with a victim's classes. `None`: there is no Java here, which is said.
-fn victim(source: &str, test: &str) -> Option<(PathBuf, tempfile::TempDir)> {
-    let (java, javac) = (tool_or_skip("java", test)?, tool_or_skip("javac", test)?);
-    let classes = tempfile::tempdir().expect("a folder");
-    let source = root().join("tests/victims").join(source);
-    let compiled = Command::new(javac).arg("-d").arg(classes.path()).arg(source).status();
-    assert!(compiled.expect("javac runs").success());
-    Some((java, classes))
-}
 
 /// Runs it without damage to it.
 fn unharmed(options: &[&str], java: &Path, classes: &Path, words: &[&str]) -> Run {
@@ -44,7 +35,7 @@ fn weight_through(stacks: &str, functions: &[&str]) -> (f64, f64) {
 #[test]
 fn functions_have_their_shares_and_callers_under_each_collector_and_compiler() {
     let test = "functions_have_their_shares_and_callers_under_each_collector_and_compiler";
-    let Some((java, classes)) = victim("Truth.java", test) else { return };
+    let Some((java, classes)) = compiled_or_skip("Truth.java", test) else { return };
     let manners =
         ["-XX:+UseG1GC", "-XX:+UseSerialGC", "-XX:+UseParallelGC", "-Xint", "-XX:TieredStopAtLevel=1"];
     for manner in manners.into_iter().chain(["-XX:+UseZGC", "-XX:+UseShenandoahGC"]) {
@@ -110,7 +101,7 @@ fn stacks_of_virtual_threads_lead_to_what_carries_them() {
 /// Each lives for less time than passes between two looks of the sampler at the mappings.
 #[test]
 fn stacks_of_short_threads_are_whole() {
-    let Some((java, classes)) = victim("ShortThreads.java", "stacks_of_short_threads_are_whole") else {
+    let Some((java, classes)) = compiled_or_skip("ShortThreads.java", "stacks_of_short_threads_are_whole") else {
         return;
     };
     let r = unharmed(&[], &java, classes.path(), &["ShortThreads", "200"]);
