@@ -57,18 +57,23 @@ pub struct Object {
     pub version: FileVersion,
     /// What kind of code it is.
     pub kind: ObjectKind,
+    /// What it is called where that is not its file's name: a program that is started by a link.
+    pub called: Option<String>,
 }
 
 impl Object {
     /// One of which no more is known.
     #[must_use]
     pub fn new(path: impl Into<String>, kind: ObjectKind) -> Self {
-        Self { path: path.into(), build_id: None, version: FileVersion::default(), kind }
+        Self { path: path.into(), build_id: None, version: FileVersion::default(), kind, called: None }
     }
 
     /// What tables show: the last part of the path. Of a module the last two, since many are called `__init__.py`.
     #[must_use]
     pub fn name(&self) -> &str {
+        if let Some(called) = &self.called {
+            return called;
+        }
         let parts = match self.kind {
             ObjectKind::File => 1,
             ObjectKind::Module(_) if self.path.starts_with('/') => 2,

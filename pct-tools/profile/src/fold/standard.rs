@@ -14,10 +14,15 @@ pub(super) fn is_standard(function: &Function, object: &Object, of_go: bool) -> 
         ObjectKind::Module(Language::Java) => is_java_class(&function.name),
         ObjectKind::Module(Language::JavaScript) => object.path.starts_with("node:"),
         ObjectKind::File if of_go => is_go_function(&function.name),
-        // A stub of the linker stands for what it calls.
-        ObjectKind::File => function.name.ends_with("@plt") || is_of_standard_library(&function.name),
+        ObjectKind::File => is_runtime_function(&function.name) || is_of_standard_library(&function.name),
         _ => false,
     }
+}
+
+/// The linker's stubs, which stand for what they call, and the operators of C++ that allocate, which may be linked into a
+/// program.
+fn is_runtime_function(name: &str) -> bool {
+    name.ends_with("@plt") || name.starts_with("operator new") || name.starts_with("operator delete")
 }
 
 /// Files below `lib/python3.11/`, in `python311.zip`, or frozen into the interpreter.

@@ -1,7 +1,8 @@
 //! What a recording says of the process that it is of: its number, its name, its command line, its clock.
 
-use crate::model::Process;
+use crate::model::{ObjectKind, Process, Profile};
 use pct_format::Index;
+use rustc_hash::FxHashMap;
 use std::path::Path;
 
 /// The process of a recording, and when the recording began, in nanoseconds since 1970.
@@ -58,6 +59,31 @@ fn process_name(exe: &str, command: &[String], first_thread: &str) -> String {
     }
 }
 
+/// Gives programs that were started by a link the name of their processes, if all of these have one name: in one table a
+/// program has one name.
+pub(super) fn name_programs(profile: &mut Profile) {
+    let mut names: FxHashMap<&str, Option<&str>> = FxHashMap::default();
+    for process in profile.processes.iter().filter(|process| !process.executable.is_empty()) {
+        // (`python3.11 app.py` is no name of the interpreter.)
+        let name = Some(process.name.as_str()).filter(|name| is_plain_name(name));
+        let known = names.entry(&process.executable).or_insert(name);
+        if *known != name {
+            *known = None;
+        }
+    }
+    let names: Vec<Option<String>> = profile
+        .objects
+        .iter()
+        .map(|object| {
+            let name = names.get(object.path.as_str()).copied().flatten()?;
+            (object.kind == ObjectKind::File && object.name() != name).then(|| name.to_owned())
+        })
+        .collect();
+    for (object, called) in profile.objects.ids().zip(names) {
+        profile.objects[object].called = called;
+    }
+}
+
 /// Whether a first word of a command line is a program's name, not a title that the program gave itself.
 fn is_plain_name(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
@@ -66,7 +92,8 @@ fn is_plain_name(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::process_name;
+    use super::{name_programs, process_name};
+    use crate::model::{Builder, Object, ObjectKind, Process};
 
     #[test]
     fn scripts_are_named_by_interpreter_and_script() {
@@ -83,5 +110,31 @@ mod tests {
         assert_eq!(name("/usr/sbin/nginx", &["nginx: worker process"]), "nginx");
         assert_eq!(name("/usr/bin/zsh", &["-zsh"]), "zsh");
         assert_eq!(name("", &[]), "");
+    }
+
+    #[test]
+    fn a_program_that_was_started_by_a_link_has_one_name() {
+        let mut b = Builder::new(false);
+        for (pid, name, executable) in [
+            (1, "redis-server", "/usr/bin/redis-check-rdb"),
+            (2, "redis-server", "/usr/bin/redis-check-rdb"),
+            (3, "ls", "/bin/busybox"),
+            (4, "cat", "/bin/busybox"),
+            (5, "python3.11 app.py", "/usr/bin/python3.11"),
+        ] {
+            b.process(Process {
+                pid,
+                name: name.into(),
+                executable: executable.into(),
+                ..Process::default()
+            });
+        }
+        for path in ["/usr/bin/redis-check-rdb", "/bin/busybox", "/usr/bin/python3.11", "/lib/libc.so.6"] {
+            b.object(Object::new(path, ObjectKind::File));
+        }
+        let mut p = b.finish();
+        name_programs(&mut p);
+        let names: Vec<&str> = p.objects.iter().map(Object::name).collect();
+        assert_eq!(names, ["redis-server", "busybox", "python3.11", "libc.so.6"]);
     }
 }

@@ -4,6 +4,7 @@ use super::blocked;
 use super::images;
 use super::kernel::KernelHalves;
 use super::options::{KeptSamples, Options};
+use super::process::name_programs;
 use super::raw::{ROOT, Raw, RawFrame};
 use super::spoken::{SpokenTable, lost_frame};
 use super::tally::NodeIndex;
@@ -154,6 +155,7 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &Options) -> Prof
         }
     }
     let mut profile = b.finish();
+    name_programs(&mut profile);
     if options.symbols {
         account_of_languages(&mut profile);
     }
@@ -318,7 +320,7 @@ impl Places<'_> {
             _ => (path.into_owned(), ObjectKind::Anonymous),
         };
         let build_id = info.build_id.as_ref().map(ToString::to_string);
-        let id = b.object(Object { path, build_id, version: info.version, kind });
+        let id = b.object(Object { build_id, version: info.version, ..Object::new(path, kind) });
         self.objects.insert(object, id);
         id
     }

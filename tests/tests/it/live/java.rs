@@ -101,7 +101,8 @@ fn stacks_of_virtual_threads_lead_to_what_carries_them() {
 /// Each lives for less time than passes between two looks of the sampler at the mappings.
 #[test]
 fn stacks_of_short_threads_are_whole() {
-    let Some((java, classes)) = compiled_or_skip("ShortThreads.java", "stacks_of_short_threads_are_whole") else {
+    let Some((java, classes)) = compiled_or_skip("ShortThreads.java", "stacks_of_short_threads_are_whole")
+    else {
         return;
     };
     let r = unharmed(&[], &java, classes.path(), &["ShortThreads", "200"]);

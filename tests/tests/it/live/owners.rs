@@ -30,10 +30,15 @@ fn first_row_is_true(command: &[&str], language: &str) {
     let column = head.find("function").expect("a column of functions");
     let first = lines.next().and_then(|row| row.get(column..)).unwrap_or_default();
     assert!(first.starts_with(&format!("{most} ")), "{command:?}: most was in {most}: {table}");
-    let report = Command::new(binary()).args(["report", "--by", "owner", "--format", "json"]).arg(&r.dir).output();
+    let report =
+        Command::new(binary()).args(["report", "--by", "owner", "--format", "json"]).arg(&r.dir).output();
     let report: Value = serde_json::from_slice(&report.expect("a report").stdout).expect("JSON");
     let row = &report["rows"][0];
-    assert_eq!((&row["function"], &row["language"]), (&most.as_str().into(), &language.into()), "{command:?}");
+    assert_eq!(
+        (&row["function"], &row["language"]),
+        (&most.as_str().into(), &language.into()),
+        "{command:?}"
+    );
     let of_row = row["cpu_seconds"].as_f64().expect("a number");
     let callees = row["callees"].as_array().expect("what it called");
     let called: f64 = callees.iter().filter_map(|callee| callee["cpu_seconds"].as_f64()).sum();
