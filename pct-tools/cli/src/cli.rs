@@ -6,6 +6,8 @@
 use crate::commands;
 use crate::face::{ColorChoice, Face};
 use anyhow::Result;
+use clap::{CommandFactory as _, FromArgMatches as _};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// A sampling profiler: where did the time go?
@@ -76,7 +78,7 @@ commands! {
     Export(export),
     /// Write a recording as a deep profile
     Deep(deep),
-    /// Browse a deep profile, or print one of its pages
+    /// Show a recording or a deep profile in the browser, or print one of its pages
     View(view),
     /// Compare two profiles, and say which differences are more than chance
     Diff(diff),
@@ -103,10 +105,38 @@ commands! {
     Generate(generate),
 }
 
+/// The commands that most people want, in the order of their use.
+const FIRST: [&str; 5] = ["run", "attach", "report", "flame", "view"];
+
+impl Cli {
+    /// What was typed.
+    ///
+    /// # Errors
+    /// When it cannot be done, or is a call for help.
+    pub fn parse_words(typed: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&with_few_first(Self::command()).try_get_matches_from(typed)?)
+    }
+}
+
+/// Its help lists few commands first and the others below.
+fn with_few_first(command: clap::Command) -> clap::Command {
+    let shown: Vec<&clap::Command> = command.get_subcommands().filter(|c| !c.is_hide_set()).collect();
+    let width = shown.iter().map(|c| c.get_name().len()).max().unwrap_or(0);
+    let line = |c: &clap::Command| {
+        let about = c.get_about().map(ToString::to_string).unwrap_or_default();
+        format!("  {:width$}  {about}\n", c.get_name())
+    };
+    let first: String = FIRST.iter().filter_map(|name| command.find_subcommand(name)).map(line).collect();
+    let more: String = shown.iter().filter(|c| !FIRST.contains(&c.get_name())).map(|c| line(c)).collect();
+    command.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\nCommands:\n{first}\nMore:\n{more}\nOptions:\n\
+         {{options}}{{after-help}}\n"
+    ))
+}
+
 /// The hint behind a result: the commands of these that this pct has, else the call tree.
 #[must_use]
 pub fn next_step(run: &str, commands: &[&str]) -> String {
-    use clap::CommandFactory as _;
     let all = Cli::command();
     let had: Vec<String> = commands
         .iter()
@@ -123,11 +153,22 @@ pub fn next_step(run: &str, commands: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_begins_with_few_commands_and_leaves_none_out() {
+        let help = with_few_first(Cli::command()).render_help().to_string();
+        let (first, more) = help.split_once("\nMore:\n").expect("two lists");
+        for command in Cli::command().get_subcommands().filter(|c| !c.is_hide_set()) {
+            let line = format!("\n  {} ", command.get_name());
+            let (within, without) =
+                if FIRST.contains(&command.get_name()) { (first, more) } else { (more, first) };
+            assert!(format!("\n{within}").contains(&line) && !without.contains(&line), "{line}{help}");
+        }
     }
 
     #[test]

@@ -31,7 +31,6 @@ pub mod store;
 #[expect(unsafe_code, reason = "one ioctl without a safe wrapper")]
 pub mod term;
 
-use clap::Parser as _;
 use std::process::ExitCode;
 
 /// Runs `pct` with this process's arguments.
@@ -48,7 +47,7 @@ fn command() -> ExitCode {
         .skip(1)
         .find(|arg| !arg.as_encoded_bytes().starts_with(b"-"))
         .is_some_and(|a| a == "run");
-    let parsed = match cli::Cli::try_parse_from(typed) {
+    let parsed = match cli::Cli::parse_words(typed) {
         Ok(parsed) => parsed,
         Err(error) => {
             let printed = error.print().and_then(|()| std::io::Write::flush(&mut std::io::stdout()));

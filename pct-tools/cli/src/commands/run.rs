@@ -95,6 +95,12 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     // from outside what the program starts is looked at too, so nothing is preloaded
     let controls = found.as_ref().is_some_and(|found| found.obstacle == Some(Obstacle::Controls));
     let preload = library.as_deref().filter(|_| outside.is_none() && !controls);
+    // Before the program's first word: who sees it can still stop it.
+    let told = found.as_ref().filter(|found| outside.is_none() && found.cannot_be_sampled());
+    if let Some(found) = told {
+        face.warn(found);
+    }
+    let told = told.is_some();
     let unrecorded = match args {
         Args { wait: true, .. } => Some("--wait: the program's waits"),
         Args { alloc: Some(_), .. } if !said => Some("--alloc: the program's allocations"),
@@ -140,7 +146,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         Ok(started) => started,
         Err(failed) => {
             spare.into_iter().for_each(Spare::discard);
-            return Ok(not_executed(args, found.as_ref(), failed.errno, face));
+            return Ok(not_executed(args, found.as_ref().filter(|_| !told), failed.errno, face));
         }
     };
     if let Some(why) = &started.trouble {
@@ -224,6 +230,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             };
             let kind = ending::Kind {
                 is_fixed: fixed && outside.is_none(),
+                told,
                 never_loaded: elsewhere.as_ref().is_some_and(Elsewhere::never_loaded),
             };
             if let Err(why) = ending::close(args, folder, found.as_ref(), &ended, info, kind, face) {

@@ -68,6 +68,25 @@ pub struct FoundProgram {
     pub obstacle: Option<Obstacle>,
 }
 
+impl FoundProgram {
+    /// Whether nothing of its own time can be sampled by `pct run`, whatever way it takes.
+    #[must_use]
+    pub fn cannot_be_sampled(&self) -> bool {
+        match &self.obstacle {
+            None | Some(Obstacle::Go | Obstacle::LimitsItself | Obstacle::Unloadable(Unloadable::Static)) => {
+                false
+            }
+            Some(
+                Obstacle::Unloadable(_)
+                | Obstacle::GainsRights(_)
+                | Obstacle::Controls
+                | Obstacle::Empty
+                | Obstacle::UnknownFormat,
+            ) => true,
+        }
+    }
+}
+
 impl fmt::Display for FoundProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let program = self.program.display();

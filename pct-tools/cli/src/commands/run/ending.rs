@@ -21,6 +21,8 @@ use std::path::Path;
 pub(super) struct Kind {
     /// It is a static program with the sampler inside.
     pub(super) is_fixed: bool,
+    /// Before it ran was said why it cannot be sampled.
+    pub(super) told: bool,
     /// It was seen, and never with pct's library.
     pub(super) never_loaded: bool,
 }
@@ -45,15 +47,20 @@ pub(super) fn close(
     } else {
         why_none(args, obstacle, ended, &Heard::read_folder(folder, kind.never_loaded))
     };
+    let say_why_none = || {
+        if !kind.told {
+            say(&format!("pct: no samples: {none}\n"));
+        }
+    };
     if !recorded && args.out.is_none() && std::fs::remove_dir_all(folder).is_ok() {
-        say(&format!("pct: no samples: {none}\n"));
+        say_why_none();
         return Ok(());
     }
     let info = info.after_earlier(folder);
     let runs = info.runs;
     info.write(folder).with_context(|| format!("{}: cannot write run.json", folder.display()))?;
     if !recorded {
-        say(&format!("pct: no samples: {none}\n"));
+        say_why_none();
         return Ok(());
     }
     if runs > 1 {

@@ -386,7 +386,11 @@ fn answers_go_where_they_were_sent_or_are_an_error() {
     for keys in ["function,object", "thread,process", "thread,function,process"] {
         let output = pct(d.path(), &["report", "--by", keys, "r"]);
         assert_eq!(output.status.code(), Some(2), "{keys}");
-        assert!(err(&output).contains("one of owner, library, leaf, function, line, pc, object"), "{}", err(&output));
+        assert!(
+            err(&output).contains("one of owner, library, leaf, function, line, pc, object"),
+            "{}",
+            err(&output)
+        );
     }
 }
 
