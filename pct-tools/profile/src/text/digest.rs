@@ -14,6 +14,8 @@ use pct_num::{float, rounded};
 
 /// Fewer lines than this hold nothing that is useful.
 pub const LEAST_LINES: usize = 12;
+/// With so many functions a table answers; of fewer it says what they called only if there are no more.
+const FEW_ROWS: usize = 4;
 /// Functions below this share of the total have no row of their own.
 const LEAST_SHARE: f64 = 0.005;
 
@@ -67,16 +69,14 @@ fn functions(profile: &mut Profile, cells: &[Cell], lines: usize, layout: &Layou
     let worth = table.rows.iter().take_while(|row| row.own.cpu_ns() >= least.max(1)).count();
     // Below the head and above the line for the rest.
     let room = lines.saturating_sub(2).max(1);
-    let rows = (1..=worth.max(1)).take_while(|rows| flat::lines_of_rows(&table, *rows) <= room).count();
-    let total = profile.stacks.iter().any(|stack| stack.parent.is_some());
-    let wanted = Columns { rows: rows.max(1), total, split_system: false, samples: false };
-    let mut text = flat::table(profile, &table, wanted, layout);
-    if rows == 0 {
-        // There is room for the hottest function, and not for all that it called.
-        table.callees.clear();
-        text = flat::table(profile, &table, wanted, layout);
+    let mut rows = (1..=worth.max(1)).take_while(|rows| flat::lines_of_rows(&table, *rows) <= room).count();
+    if rows < worth.min(FEW_ROWS) {
+        // There is no room for what they called too.
+        table.callees.iter_mut().for_each(Vec::clear);
+        rows = worth.clamp(1, room);
     }
-    text
+    let total = profile.stacks.iter().any(|stack| stack.parent.is_some());
+    flat::table(profile, &table, Columns { rows, total, split_system: false, samples: false }, layout)
 }
 
 /// The heaviest branches of the call tree, if there are calls and there is room for them.
