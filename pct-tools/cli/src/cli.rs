@@ -36,6 +36,10 @@ pub struct Cli {
     /// No hints, no closing lines, no progress.
     #[arg(short, long, global = true, help_heading = "Everywhere")]
     pub quiet: bool,
+    /// Names of functions whole, also beyond the terminal's width. Without it template arguments of names of more than
+    /// 60 characters are shown as <...>, and then parameters as (...).
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub wide: bool,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,

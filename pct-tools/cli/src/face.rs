@@ -33,13 +33,16 @@ pub struct Style {
     pub width: Option<usize>,
     /// Bars and lines may use Unicode.
     pub unicode: bool,
+    /// Names of functions are shown whole.
+    pub wide: bool,
 }
 
 impl Style {
     /// What tables on this stream may look like.
     #[must_use]
     pub fn layout(&self) -> pct_profile::text::Layout {
-        pct_profile::text::Layout { width: self.width, color: self.color, unicode: self.unicode }
+        let Self { color, width, unicode, wide, .. } = *self;
+        pct_profile::text::Layout { width: if wide { None } else { width }, color, unicode, wide }
     }
 }
 
@@ -89,7 +92,7 @@ pub struct Face {
 impl Face {
     /// Looks at the streams and the environment.
     #[must_use]
-    pub fn new(color: ColorChoice, quiet: bool) -> Self {
+    pub fn new(color: ColorChoice, quiet: bool, wide: bool) -> Self {
         let env = |name: &str| std::env::var(name).unwrap_or_default();
         let plain = !env("NO_COLOR").is_empty() || env("TERM") == "dumb";
         let locale =
@@ -107,6 +110,7 @@ impl Face {
             width: columns.map(|columns| columns.max(40)),
             terminal,
             unicode: utf8 && terminal,
+            wide,
         };
         let out = io::stdout();
         let err = io::stderr();

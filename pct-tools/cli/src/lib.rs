@@ -69,7 +69,7 @@ fn command() -> ExitCode {
             });
         }
     };
-    let face = face::Face::new(parsed.color, parsed.quiet);
+    let face = face::Face::new(parsed.color, parsed.quiet, parsed.wide);
     match parsed.command.run(&face) {
         Ok(code) => code,
         Err(error) if face::is_closed_pipe(&error) => ExitCode::SUCCESS,

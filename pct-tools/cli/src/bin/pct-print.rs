@@ -30,14 +30,14 @@ Examples:
 fn main() -> ExitCode {
     match parse() {
         Ok(Asked::Text(text)) => {
-            let face = Face::new(ColorChoice::Never, false);
+            let face = Face::new(ColorChoice::Never, false, false);
             match face.print(text) {
                 Err(error) if !is_closed_pipe(&error) => ExitCode::from(1),
                 _ => ExitCode::SUCCESS,
             }
         }
         Ok(Asked::Print(args, quiet)) => {
-            let face = Face::new(ColorChoice::Never, quiet);
+            let face = Face::new(ColorChoice::Never, quiet, false);
             match run(&args, &face) {
                 Ok(code) => code,
                 Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,

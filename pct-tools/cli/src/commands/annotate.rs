@@ -17,7 +17,7 @@ use pct_num::percent;
 use pct_profile::annotate::{Lines, instructions, lines};
 use pct_profile::model::{Cell, FunctionId, Object, ObjectId, ObjectKind, Weight};
 use pct_profile::text::numbers::{in_words, seconds, share};
-use pct_profile::text::table::{Align, Column, Rank, Table, tame};
+use pct_profile::text::table::{Column, Rank, Table, tame};
 use pct_profile::{Pattern, Profile};
 use pct_reports::sources::Sources;
 use pct_symbols::{BuildId, ObjectInfo};
@@ -469,7 +469,7 @@ fn text(title: &str, listings: &[Listing], whole: u64, face: &Face) -> String {
             columns.push(Column::number("total"));
         }
         columns.push(Column::number(if listing.totals { "line" } else { "address" }));
-        columns.push(Column { head: "", align: Align::Left, cut_to: Some(20) });
+        columns.push(Column::text("", 20));
         let mut table = Table::new(columns);
         for row in &listing.rows {
             let cell =

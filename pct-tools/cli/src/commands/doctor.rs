@@ -68,11 +68,11 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let folder = tempdir()?;
     let rate_head = "rate got";
     let mut table = Table::new(vec![
-        Column::name("clock", 8),
-        Column::name("works", 5),
+        Column::text("clock", 8),
+        Column::text("works", 5),
         Column::number(rate_head),
         Column::number("cost a sample"),
-        Column::name("remarks", 20),
+        Column::text("remarks", 20),
     ]);
     for clock in ["perf", "sigtrap", "thread", "itimer"] {
         let tried = try_clock(clock, &library, args.hz, &folder);

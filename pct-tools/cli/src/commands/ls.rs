@@ -83,8 +83,8 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
 
 fn table(sums: &BTreeMap<(&str, &str), Sum>) -> Table {
     let mut table = Table::new(vec![
-        Column::name("service", 12),
-        Column::name("version", 8),
+        Column::text("service", 12),
+        Column::text("version", 8),
         Column::number("first (UTC)"),
         Column::number("last"),
         Column::number("files"),

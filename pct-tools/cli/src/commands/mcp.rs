@@ -305,7 +305,8 @@ fn argument(key: &str) -> Value {
 }
 
 fn layout() -> Layout {
-    Layout { width: Some(WIDTH), color: false, unicode: true }
+    // An agent asks by the names that it has read, so they must be whole.
+    Layout { width: Some(WIDTH), color: false, unicode: true, wide: true }
 }
 
 fn runs(_: &mut Desk, given: &Given<'_>) -> Result<String> {

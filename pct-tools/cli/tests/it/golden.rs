@@ -126,6 +126,13 @@ E b9139691\n";
 
 const APP: &str = "import zlib\nimport app\napp.main()\ndef parse(self):\n    text = self.next()\n    return zlib.compress(text)\n";
 
+/// Names of C++ and Rust of more than 60 characters, and one of fewer.
+const TEMPLATES: &str = "main;std::mersenne_twister_engine<unsigned long, 64ul, 312ul, 156ul, 31ul>::_M_gen_rand() 500\n\
+main;std::vector<int, std::allocator<int> >::push_back(int const&) 200\n\
+main;bool std::operator< <char, std::char_traits<char> >(std::string const&, std::string const&) 200\n\
+main;<alloc::collections::btree::map::BTreeMap<u64, alloc::string::String> as core::fmt::Debug>::fmt 60\n\
+main;std::vector<int, std::allocator<int> >::begin() const 40\n";
+
 fn fixtures(dir: &Path) {
     let write = |name: &str, bytes: &[u8]| std::fs::write(dir.join(name), bytes).expect("written");
     write("demo.pct", &demo(1));
@@ -138,6 +145,7 @@ fn fixtures(dir: &Path) {
     write("later.pct", &later.finish());
     write("cut.pct", &demo(1)[..100]);
     write("empty.pct", b"");
+    write("templates.folded", TEMPLATES.as_bytes());
     write("text.pct", b"this is not a profile, although it is long enough to be taken for one by its size\n");
     write("none.pct", &Builder::new().finish());
     let words: Vec<u8> = [4_u64, 5, 0, 2, 3].iter().flat_map(|word| word.to_le_bytes()).collect();

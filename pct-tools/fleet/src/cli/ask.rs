@@ -51,6 +51,9 @@ pub(super) struct Top {
     /// In which form.
     #[arg(long, value_enum, default_value = "text")]
     format: Form,
+    /// Names of functions whole, also with more than 60 characters.
+    #[arg(long)]
+    wide: bool,
 }
 
 #[derive(clap::Args, Debug)]
@@ -73,6 +76,9 @@ pub(super) struct Diff {
     /// In which form.
     #[arg(long, value_enum, default_value = "text")]
     format: Form,
+    /// Names of functions whole, also with more than 60 characters.
+    #[arg(long)]
+    wide: bool,
 }
 
 #[derive(clap::Args, Debug)]
@@ -188,7 +194,9 @@ pub(super) fn top(args: &Top) -> Result<ExitCode> {
     let columns = Columns { rows: args.rows, total: true, split_system: false, samples: false };
     print_octets(
         match args.format {
-            Form::Text => flat::table(profile, &flat, columns, &Layout::default()),
+            Form::Text => {
+                flat::table(profile, &flat, columns, &Layout { wide: args.wide, ..Layout::default() })
+            }
             Form::Csv => flat::csv(profile, &flat, args.rows),
             Form::Json => json_line(&flat::json(profile, &flat, args.rows)),
         }
@@ -209,7 +217,9 @@ pub(super) fn diff(args: &Diff) -> Result<ExitCode> {
     let found = differences::Diff::compare((&older.profile, &before), (&newer.profile, &after), compare);
     print_octets(
         match args.format {
-            Form::Text => diff_text::table(&found, args.rows, &Layout::default()),
+            Form::Text => {
+                diff_text::table(&found, args.rows, &Layout { wide: args.wide, ..Layout::default() })
+            }
             Form::Csv => diff_text::csv(&found),
             Form::Json => json_line(&diff_text::json(&found)),
         }
@@ -248,7 +258,7 @@ pub(super) fn get(args: &Get) -> Result<ExitCode> {
 pub(super) fn hosts(args: &Hosts) -> Result<ExitCode> {
     let parts = [Part::Service, Part::Version, Part::Host, Part::Env];
     let answer = args.of.ask(&parts)?;
-    let mut table = Table::new(vec![Column::name("service version host env", 30), Column::number("CPU s")]);
+    let mut table = Table::new(vec![Column::text("service version host env", 30), Column::number("CPU s")]);
     let (mut csv, mut json) = ("whose,cpu_seconds\n".to_owned(), Vec::new());
     let profile = &answer.profile;
     let flat = Flat::count_cells(profile, &profile.cells, None, Split::Command, Order::Own);

@@ -20,7 +20,7 @@ pub fn table(diff: &Diff, rows: usize, layout: &Layout) -> String {
         Column::number("change"),
         Column::number("sure"),
         Column::name("function", 16),
-        Column::name("object", 8),
+        Column::text("object", 8),
     ]);
     let shown = diff.rows.len().min(rows);
     let whole = diff.before.cpu_ns();

@@ -3,7 +3,7 @@
 use super::Layout;
 use super::memory_words::{TOO_WIDE, estimate_json, interval, is_sure, thousandths};
 use super::numbers::{bytes, count};
-use super::table::{Column, Rank, Table, cut_middle, tame};
+use super::table::{Column, Rank, Table, cut_middle, name_in, tame};
 use crate::memory::growth::{GrowthRow, MemoryDiff};
 use pct_num::{Estimate, Growth, rounded};
 use pct_text::csv_field;
@@ -20,7 +20,7 @@ pub fn table(diff: &MemoryDiff, rows: usize, layout: &Layout) -> String {
         Column::number("95 % interval"),
         Column::number("sure"),
         Column::name("site", 16),
-        Column::name("object", 8),
+        Column::text("object", 8),
     ]);
     let whole = rounded(diff.total.before.amount.max(diff.total.after.amount));
     let (told, rough): (Vec<&GrowthRow>, Vec<&GrowthRow>) = diff
@@ -39,7 +39,7 @@ pub fn table(diff: &MemoryDiff, rows: usize, layout: &Layout) -> String {
                 signed(row.growth.amount),
                 limits(&row.growth),
                 sureness(&row.growth).to_owned(),
-                site(row),
+                site(row, layout),
                 tame(&row.object),
             ],
         );
@@ -73,15 +73,16 @@ pub fn table(diff: &MemoryDiff, rows: usize, layout: &Layout) -> String {
 }
 
 /// The name of a site, cut where templates make it longer than a line. CSV and JSON have it whole.
-fn site(row: &GrowthRow) -> String {
+fn site(row: &GrowthRow, layout: &Layout) -> String {
     const LONGEST: usize = 120;
-    cut_middle(&tame(&row.name), LONGEST)
+    let name = tame(&row.name);
+    if layout.wide { name } else { cut_middle(&name_in(layout, &name), LONGEST) }
 }
 
 /// What grew over a limit, as a line: `insert grew by 4.1 MB (3.9 .. 4.3 MB) (limit 5%)`.
 #[must_use]
 pub fn grown(row: &GrowthRow, limit: f64) -> String {
-    let name = if row.name.is_empty() { "the total".to_owned() } else { site(row) };
+    let name = if row.name.is_empty() { "the total".to_owned() } else { site(row, &Layout::default()) };
     format!("{name} grew by {} ({}; limit {}%)", bytes(row.growth.amount), limits(&row.growth), limit * 100.0)
 }
 

@@ -3,7 +3,7 @@
 use super::Layout;
 use super::memory_words::{interval, is_sure, is_the_peak};
 use super::numbers::{bytes, share};
-use super::table::{cut_middle, tame};
+use super::table::{cut_middle, name_in, tame};
 use crate::flat::{Flat, Order};
 use crate::memory::{Figures, Measure, MemoryCell, Selection};
 use crate::model::Profile;
@@ -71,7 +71,7 @@ fn largest(profile: &Profile, (by, cells): &(Measure, Vec<MemoryCell>), layout: 
         .map(|row| {
             let name = row.label.map(|label| label.name(profile)).unwrap_or_default();
             let part = share(rounded(row.own.estimate(*by).amount), rounded(whole));
-            format!("{part} {}", cut_middle(&tame(&name), longest))
+            format!("{part} {}", cut_middle(&name_in(layout, &tame(&name)), longest))
         })
         .collect()
 }

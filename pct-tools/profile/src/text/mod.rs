@@ -37,4 +37,6 @@ pub struct Layout {
     pub color: bool,
     /// Lines and bars by Unicode characters.
     pub unicode: bool,
+    /// Long names of functions with their template arguments.
+    pub wide: bool,
 }

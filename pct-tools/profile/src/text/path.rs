@@ -85,7 +85,7 @@ pub fn tables(profile: &Profile, waits: &Waits, chain: &Chain, rows: usize, layo
     more(&mut out, &table, parts.len());
     out += "Threads on the path\n";
     let columns = [Column::number("seconds"), Column::number("share"), Column::number("pieces")];
-    let mut table = Table::new([&columns[..], &[Column::name("thread", 12)]].concat());
+    let mut table = Table::new([&columns[..], &[Column::text("thread", 12)]].concat());
     for (of, ns, pieces) in sums.threads.iter().take(rows) {
         let cells = vec![seconds(*ns), share(*ns, whole), thousands(*pieces), thread(profile, *of)];
         table.row(Rank::from_share(*ns, whole), cells);

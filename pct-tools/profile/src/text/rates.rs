@@ -33,9 +33,9 @@ pub fn table(rates: &Rates, shown: &Shown, layout: &Layout) -> String {
         }
     }
     if shown.sites {
-        columns.extend([Column::name("site", 16), Column::name("object", 8)]);
+        columns.extend([Column::name("site", 16), Column::text("object", 8)]);
     } else {
-        columns.push(Column::name("process", 12));
+        columns.push(Column::text("process", 12));
     }
     let mut table = Table::new(columns);
     let mut rows: Vec<&RateRow> = rates.rows.iter().collect();

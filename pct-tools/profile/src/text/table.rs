@@ -2,15 +2,21 @@
 //!
 //! A file or pipe has no width. Names are then whole up to [`LONGEST_NAME`], but a few long ones do not push
 //! the columns to their right out of sight: no name is padded to more than [`MOST_PADDED`] characters.
+//!
+//! Names of functions beyond [`MOST_UNELIDED`] characters are shown without template arguments, in the form of
+//! [`pct_text::elided()`], unless the layout is wide.
 
 use super::Layout;
 use pct_num::float;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// Characters of a name that a table shows, however much room there is.
 pub const LONGEST_NAME: usize = 1000;
 /// Characters that names are padded to where the output has no width.
 pub const MOST_PADDED: usize = 80;
+/// Characters of a function's name that are shown whatever they are. Of longer names template arguments are left out.
+pub const MOST_UNELIDED: usize = 60;
 
 /// How a cell stands in its column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,18 +36,25 @@ pub struct Column {
     pub align: Align,
     /// A name may be cut down to this many characters when the table is too wide; `None` = never.
     pub cut_to: Option<usize>,
+    /// Its cells are names of functions: long ones are shown without template arguments.
+    pub elided: bool,
 }
 
 impl Column {
     /// A column of numbers.
     #[must_use]
     pub const fn number(head: &'static str) -> Self {
-        Self { head, align: Align::Right, cut_to: None }
+        Self { head, align: Align::Right, cut_to: None, elided: false }
     }
-    /// A column of names that may be cut to `least` characters.
+    /// A column of names that may be cut to `least` characters. Long names of functions are elided.
     #[must_use]
     pub const fn name(head: &'static str, least: usize) -> Self {
-        Self { head, align: Align::Left, cut_to: Some(least) }
+        Self { elided: true, ..Self::text(head, least) }
+    }
+    /// A column of text that may be cut to `least` characters, such as lines of source.
+    #[must_use]
+    pub const fn text(head: &'static str, least: usize) -> Self {
+        Self { head, align: Align::Left, cut_to: Some(least), elided: false }
     }
 }
 
@@ -96,7 +109,7 @@ impl Table {
     /// Adds a row; missing cells are empty.
     pub fn row(&mut self, rank: Rank, mut cells: Vec<String>) {
         for cell in &mut cells {
-            if let std::borrow::Cow::Owned(visible) = pct_text::visible(cell) {
+            if let Cow::Owned(visible) = pct_text::visible(cell) {
                 *cell = visible;
             }
         }
@@ -117,31 +130,39 @@ impl Table {
     /// The text: a head line and the rows, two spaces in front.
     #[must_use]
     pub fn render(&self, layout: &Layout) -> String {
-        let widths = self.widths(layout.width);
+        let elide = |column: &Column, cell: &str| -> String {
+            if column.elided { name_in(layout, cell).into_owned() } else { cell.to_owned() }
+        };
+        let rows = self.rows.iter().map(|(rank, cells)| {
+            (*rank, self.columns.iter().zip(cells).map(|(column, cell)| elide(column, cell)).collect())
+        });
+        let rows: Vec<(Rank, Vec<String>)> = rows.collect();
+        let widths = self.widths(&rows, layout);
         // Where there is no width, a name may be longer than its column.
-        let longest = layout.width.map_or(LONGEST_NAME, |_| 0);
+        let longest = if layout.width.is_some() { 0 } else { longest_name(layout) };
         let mut out = String::new();
         let heads: Vec<String> = self.columns.iter().map(|column| column.head.to_owned()).collect();
         if heads.iter().any(|head| !head.is_empty()) {
             self.line(&mut out, &heads, (&widths, longest), if layout.color { "\x1b[1m" } else { "" });
         }
-        for (rank, cells) in &self.rows {
+        for (rank, cells) in &rows {
             self.line(&mut out, cells, (&widths, longest), if layout.color { rank.escape() } else { "" });
         }
         out
     }
 
-    fn widths(&self, width: Option<usize>) -> Vec<usize> {
+    fn widths(&self, rows: &[(Rank, Vec<String>)], layout: &Layout) -> Vec<usize> {
+        let width = layout.width;
         let mut widths: Vec<usize> = self
             .columns
             .iter()
             .enumerate()
             .map(|(at, column)| {
-                let cells = self.rows.iter().filter_map(|(_, cells)| cells.get(at));
+                let cells = rows.iter().filter_map(|(_, cells)| cells.get(at));
                 let widest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
                 let most = match (column.cut_to, width) {
                     (None, _) => usize::MAX,
-                    (Some(_), Some(_)) => LONGEST_NAME,
+                    (Some(_), Some(_)) => longest_name(layout),
                     (Some(_), None) => MOST_PADDED,
                 };
                 widest.min(most).max(column.head.chars().count())
@@ -197,6 +218,16 @@ impl Table {
     }
 }
 
+/// The name of a function as a layout shows it.
+#[must_use]
+pub fn name_in<'a>(layout: &Layout, name: &'a str) -> Cow<'a, str> {
+    if layout.wide { Cow::Borrowed(name) } else { pct_text::elided(name, MOST_UNELIDED) }
+}
+
+const fn longest_name(layout: &Layout) -> usize {
+    if layout.wide { usize::MAX } else { LONGEST_NAME }
+}
+
 /// Cuts a name in its middle, where templates and paths say least: `std::collect..::insert`.
 #[must_use]
 pub fn cut_middle(text: &str, width: usize) -> String {
@@ -234,6 +265,25 @@ mod tests {
         assert!(text.contains("a_function_with_a_rather_long_name\n"));
         let text = table.render(&Layout { color: true, ..Layout::default() });
         assert!(text.contains("\x1b[1;31m  41.2%"));
+    }
+
+    #[test]
+    fn long_names_are_whole_only_in_a_wide_layout() {
+        let name = format!("std::vector<{}>::push_back(int)", "x".repeat(2 * LONGEST_NAME));
+        let mut table = Table::new(vec![Column::name("function", 10), Column::text("line", 10)]);
+        table.row(Rank::Plain, vec![name.clone(), "n".into()]);
+        table.row(Rank::Plain, vec!["std::vector<int, std::allocator<int> >::at".into(), "n".into()]);
+        let source = format!("if (a < b) return std::max<int>(a, b); // {}", "x".repeat(80));
+        table.row(Rank::Plain, vec!["f".into(), source.clone()]);
+        let text = table.render(&Layout::default());
+        assert!(text.contains("  std::vector<...>::push_back(int)            n\n"), "{text}");
+        assert!(
+            text.contains("  std::vector<int, std::allocator<int> >::at  n\n"),
+            "up to 60 characters: {text}"
+        );
+        assert!(text.contains(&source), "lines of source are no names: {text}");
+        let text = table.render(&Layout { wide: true, ..Layout::default() });
+        assert!(text.contains(&name), "{text}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use super::Layout;
 use super::flat::weight_json;
 use super::numbers::{count, share};
-use super::table::{Column, Rank, Table, tame};
+use super::table::{Column, Rank, Table, name_in, tame};
 use crate::model::{Id as _, Profile, Weight};
 use crate::tree::{Amount, CallTree, Node, NodeId};
 use pct_num::{float, rounded};
@@ -57,7 +57,8 @@ pub(super) fn draw<W: Amount>(
     (heads, numbers, hidden_sum): Numbers<'_, W>,
 ) -> String {
     let mut columns = heads;
-    columns.extend([Column::name("call", 24), Column::name("object", 8)]);
+    // Names are elided before the lines of the tree come before them.
+    columns.extend([Column::text("call", 24), Column::text("object", 8)]);
     let mut table = Table::new(columns);
     let marks: [&str; 4] =
         if layout.unicode { ["├─ ", "└─ ", "│  ", "   "] } else { ["+- ", "`- ", "|  ", "   "] };
@@ -95,7 +96,7 @@ pub(super) fn draw<W: Amount>(
         }
         let object = node.label.whereabouts(profile).map(|place| tame(&place));
         let (rank, mut cells) = numbers(node);
-        cells.push(format!("{prefix}{}", tame(&node.label.name(profile))));
+        cells.push(format!("{prefix}{}", name_in(layout, &tame(&node.label.name(profile)))));
         cells.push(object.unwrap_or_default());
         table.row(rank, cells);
         push(&mut pending, tree.children(id), &below, level + 1);
@@ -209,6 +210,20 @@ mod tests {
         assert_eq!(text, want);
         assert_eq!(csv(&p, &tree).lines().count(), 7);
         assert_eq!(json(&p, &tree)["nodes"][1]["parent"], 0);
+    }
+
+    #[test]
+    fn long_names_are_elided_whatever_their_depth() {
+        let long = "std::map<std::basic_string<char>, std::basic_string<char> >::at(int)";
+        let short = "std::map<std::basic_string<char>, int>::at(unsigned long)";
+        let p = folded(&format!("main;a;{long} 500\nmain;a;{short} 300\nmain;b 200"));
+        let tree = CallTree::top_down(&p, &p.cells, By::Function, Split::Merged);
+        let drawn = |layout| table(&p, &tree, tree.total.cpu_ns(), &Prune::default(), &layout);
+        let text = drawn(Layout::default());
+        assert!(text.contains("|  +- std::map<...>::at(int)  "), "{text}");
+        assert!(text.contains(&format!("|  `- {short}  ")), "less than 60 columns: {text}");
+        let text = drawn(Layout { wide: true, ..Layout::default() });
+        assert!(text.contains(&format!("|  +- {long}  ")), "{text}");
     }
 
     #[test]

@@ -244,7 +244,7 @@ pub fn threads(profile: &Profile, waits: &Waits, rows: usize, layout: &Layout) -
         Column::number("for work"),
     ];
     columns.extend(any_futex.then(|| Column::number("for futexes")));
-    columns.extend([Column::number("not by a lock"), Column::name("thread", 12)]);
+    columns.extend([Column::number("not by a lock"), Column::text("thread", 12)]);
     let mut table = Table::new(columns);
     for account in accounts.iter().take(rows) {
         let mut cells = vec![

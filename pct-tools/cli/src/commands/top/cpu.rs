@@ -107,9 +107,9 @@ fn functions(profile: &mut Profile, cells: &[Cell], view: &View, rows: usize, la
     let mut table = Table::new(vec![
         Column::number("share"),
         Column::number("CPU"),
-        Column { head: "", align: pct_profile::text::table::Align::Left, cut_to: None },
+        Column { align: pct_profile::text::table::Align::Left, ..Column::number("") },
         Column::name("function", 20),
-        Column::name("object", 8),
+        Column::text("object", 8),
     ]);
     for row in flat.rows.iter().take(rows) {
         let label = row.label;
@@ -141,7 +141,7 @@ fn threads(profile: &Profile, cells: &[Cell], view: &View, rows: usize, layout: 
     let mut table = Table::new(vec![
         Column::number("CPU"),
         Column::number("system"),
-        Column::name("thread", 12),
+        Column::text("thread", 12),
         Column::name("hottest function", 20),
     ]);
     let percent = |ns: u64| format!("{:.0}%", ns as f64 / f64::from(view.last_s) / 1e7);
