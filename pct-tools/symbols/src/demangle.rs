@@ -1,15 +1,19 @@
 //! Turns linker names into source names: Rust (legacy and v0) and C++ (Itanium).
 //!
 //! If a name cannot be demangled, it is returned unchanged. Hostile names do no harm: input, output and the depth of
-//! recursion are bounded.
+//! recursion are bounded. Of a C++ name that cannot be read whole, the part that is certain is shown: `partial`.
 
+mod bounded;
+mod partial;
+
+use bounded::Bounded;
 use std::borrow::Cow;
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
 /// Longest name that is demangled. Compilers write no longer ones, and parsing takes time.
 const MAX_INPUT: usize = 64 * 1024;
-/// Longest result. A name that grows beyond it is returned unchanged (each substitution can double a name).
-const MAX_OUTPUT: usize = 256 * 1024;
+/// Deepest nesting of a C++ name that is read.
+const MAX_DEPTH: u32 = 96;
 
 /// The readable form of a linker name, or the input unchanged.
 ///
@@ -35,7 +39,7 @@ pub fn demangle(name: &str) -> Cow<'_, str> {
         Some(at) => name.split_at(at),
         None => (name, ""),
     };
-    match rust(core).or_else(|| cpp(core)) {
+    match rust(core).or_else(|| cpp(core)).or_else(|| partial::name(core, MAX_DEPTH)) {
         Some(mut text) => {
             text.push_str(version);
             Cow::Owned(text)
@@ -69,25 +73,12 @@ fn has_rust_hash(name: &str) -> bool {
 }
 
 fn cpp(name: &str) -> Option<String> {
-    let limits = cpp_demangle::ParseOptions::default().recursion_limit(96);
+    let limits = cpp_demangle::ParseOptions::default().recursion_limit(MAX_DEPTH);
     let symbol = cpp_demangle::Symbol::new_with_options(name, &limits).ok()?;
     let mut out = Bounded(String::with_capacity(name.len() * 2));
-    let options = cpp_demangle::DemangleOptions::default().recursion_limit(96);
+    let options = cpp_demangle::DemangleOptions::default().recursion_limit(MAX_DEPTH);
     symbol.structured_demangle(&mut out, &options).ok()?;
     Some(out.0)
-}
-
-/// A string that refuses to grow beyond [`MAX_OUTPUT`].
-struct Bounded(String);
-
-impl Write for Bounded {
-    fn write_str(&mut self, s: &str) -> fmt::Result {
-        if self.0.len() + s.len() > MAX_OUTPUT {
-            return Err(fmt::Error);
-        }
-        self.0.push_str(s);
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -123,7 +114,7 @@ mod tests {
         }
         name.push_str("Evv");
         let out = demangle(&name);
-        assert!(out.len() <= MAX_OUTPUT);
+        assert!(out.len() <= bounded::MAX_OUTPUT);
     }
 
     fn base36(mut n: usize) -> String {
