@@ -62,6 +62,11 @@ pub(crate) fn cut(name: &str, most: usize) -> String {
     format!("{head}\u{2026}{tail}")
 }
 
+/// The name of a function: a long one without its template arguments, and then cut as [`cut()`] does.
+pub(crate) fn function(name: &str, most: usize) -> String {
+    pct_icicle::text::short_name(name).map_or_else(|| cut(name, most), |name| cut(&name, most))
+}
+
 /// The last part of a path.
 pub(crate) fn short(name: &str) -> &str {
     name.trim_end_matches('/').rsplit('/').next().filter(|part| !part.is_empty()).unwrap_or(name)
@@ -79,5 +84,13 @@ mod tests {
         assert_eq!(duration(1_234_567), "1.235 ms");
         assert_eq!(since(1_000, 1_500_001_000, 5_000), "1.500000000");
         assert_eq!(since(0, -2_500_000_000, 100_000_000_000), "-2.50");
+    }
+
+    #[test]
+    fn functions_lose_their_template_arguments_before_they_are_cut() {
+        let name = "std::map<std::basic_string<char>, std::basic_string<char> >::at(int) const";
+        assert_eq!(function(name, 80), "std::map<...>::at(int) const");
+        assert_eq!(function("std::vector<int>::at", 80), "std::vector<int>::at");
+        assert_eq!(function(&"x".repeat(90), 9), "xxxxxx\u{2026}xxx");
     }
 }

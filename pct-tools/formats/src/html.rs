@@ -6,7 +6,7 @@ pub mod memory;
 use crate::export::threads::thread_name;
 use crate::{flame, sheet};
 use maud::{Markup, PreEscaped, html};
-use pct_icicle::text::cut;
+use pct_icicle::text::{cut, short_name};
 use pct_icicle::{Direction, Options, heat_class, write_svg};
 use pct_num::{count, percent, share};
 use pct_profile::flat::Order;
@@ -17,11 +17,20 @@ use pct_text::visible;
 const SCRIPT: &str = "
 const q=document.getElementById('q');
 q.addEventListener('input',()=>{const t=q.value.toLowerCase();
-for(const r of document.querySelectorAll('#functions tbody tr'))r.hidden=t&&!r.textContent.toLowerCase().includes(t);});
+for(const r of document.querySelectorAll('#functions tbody tr')){const n=r.querySelector('[title]');
+r.hidden=t&&!(r.textContent+(n?n.title:'')).toLowerCase().includes(t);}});
 document.addEventListener('keydown',e=>{if(e.key==='/'&&document.activeElement!==q){e.preventDefault();q.focus();}});";
 
 /// Rows of the functions' table. The others become one row with their sum.
 const ROWS: usize = 500;
+
+/// A function's name. A long one is shown without template arguments, and whole in the title.
+fn function_cell(name: &str) -> Markup {
+    match short_name(name) {
+        Some(short) => html! { td.w title=(visible(name)) { (cut(&short, 160)) } },
+        None => html! { td.w { (cut(name, 160)) } },
+    }
+}
 
 /// Writes the page. `closing` has the lines of the account.
 pub fn page(profile: &Profile, cells: &[Cell], closing: &[String]) -> String {
@@ -82,7 +91,7 @@ fn functions(profile: &Profile, cells: &[Cell], total: u64) -> Markup {
                         (share_cell(row.own.cpu_ns(), total))
                         td { (profile.amount(row.own.cpu_ns())) }
                         (share_cell(row.total.cpu_ns(), total))
-                        td.w { (cut(&name, 160)) }
+                        (function_cell(&name))
                         td.l { (visible(&object)) }
                     }
                 }

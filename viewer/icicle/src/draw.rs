@@ -8,9 +8,10 @@ use crate::difference::Differences;
 use crate::layout::{Direction, FrameBox, layout};
 use crate::legend::{Groups, legend};
 use crate::options::{Click, Drawn, Options};
-use crate::text::{cut, escape_into};
+use crate::text::{cut, escape_into, short_name};
 use crate::tree::Tree;
 use pct_num::thousands;
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 const SCRIPT: &str = include_str!("icicle.js");
@@ -71,12 +72,13 @@ pub fn write_svg(out: &mut String, tree: &Tree, options: &Options) {
     out.push_str("<g class=\"frames\">");
     let picture =
         Picture { tree, options, groups: Groups::in_tree(tree), total: plan.total, width, row, differences };
+    let mut shortened = HashSet::new();
     for frame in &plan.frames {
         let y = match options.direction {
             Direction::Icicle => u64::from(frame.depth) * u64::from(row) + top,
             Direction::Flame => (u64::from(plan.depth - 1 - frame.depth)) * u64::from(row) + top,
         };
-        picture.frame(out, frame, y);
+        picture.frame(out, frame, y, &mut shortened);
     }
     out.push_str("</g>");
     if options.frame {
@@ -118,9 +120,9 @@ struct Picture<'a> {
     differences: Option<Differences<'a>>,
 }
 
-impl Picture<'_> {
-    /// Appends a frame whose upper edge is at `y`.
-    fn frame(&self, out: &mut String, frame: &FrameBox, y: u64) {
+impl<'a> Picture<'a> {
+    /// Appends a frame whose upper edge is at `y`. `shortened`: the names whose short forms are written already.
+    fn frame(&self, out: &mut String, frame: &FrameBox, y: u64, shortened: &mut HashSet<&'a str>) {
         let (tree, options) = (self.tree, self.options);
         let node = &tree.nodes[frame.node as usize];
         let name = &*tree.names[node.name as usize];
@@ -132,11 +134,19 @@ impl Picture<'_> {
             Some(link) => {
                 out.push_str("<a class=\"f\" href=\"");
                 escape_into(out, link);
-                out.push_str("\">");
+                out.push('"');
             }
-            None => out.push_str("<g class=\"f\">"),
+            None => out.push_str("<g class=\"f\""),
         }
-        out.push_str("<title>");
+        // The title has the name whole. The script makes labels anew when widths change. It finds the short form of a
+        // name at its first frame: a picture has many frames of one name.
+        let short = short_name(name);
+        if let Some(short) = short.as_ref().filter(|_| shortened.insert(name)) {
+            out.push_str(" data-short=\"");
+            escape_into(out, short);
+            out.push('"');
+        }
+        out.push_str("><title>");
         escape_into(out, name);
         let at = frame.node as usize;
         out.push_str(" (");
@@ -187,7 +197,7 @@ impl Picture<'_> {
             reason = "a count of characters, not below 0"
         )]
         let room = ((frame.width * f64::from(self.width) - 6.0) / CHAR_PX).max(0.0) as usize;
-        let label = cut(name, room);
+        let label = cut(short.as_deref().unwrap_or(name), room);
         if !label.is_empty() {
             let baseline = y + u64::from(self.row) - 5;
             let _ = write!(out, r#"<text x="{}%" dx="3" y="{baseline}">"#, Short(frame.x * 100.0));
@@ -330,6 +340,23 @@ mod tests {
         assert!(!s.contains("<b>"));
         assert!(s.contains("view?clique/1&amp;&quot;x"));
         assert!(!s.contains('\u{0}'));
+    }
+
+    #[test]
+    fn labels_of_long_names_have_no_template_arguments_and_titles_do() {
+        let mut t = Tree::new("all");
+        let name = "std::map<std::basic_string<char>, std::basic_string<char> >::at(int) const";
+        t.add_stack(["b", name], 1);
+        t.add_stack([name], 3);
+        t.add_stack(["short<int>"], 1);
+        let s = svg(&t, &Options { script: false, ..Options::default() });
+        let long =
+            "std::map&lt;std::basic_string&lt;char&gt;, std::basic_string&lt;char&gt; &gt;::at(int) const";
+        let short = "std::map&lt;...&gt;::at(int) const";
+        assert!(s.contains(&format!("<g class=\"f\" data-short=\"{short}\"><title>{long} (")), "{s}");
+        assert_eq!(s.matches("data-short").count(), 1, "once for both frames: {s}");
+        assert_eq!(s.matches(&format!(">{short}</text>")).count(), 2, "{s}");
+        assert!(s.contains("<g class=\"f\"><title>short&lt;int&gt; (1,"), "{s}");
     }
 
     #[test]

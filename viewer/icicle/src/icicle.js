@@ -3,10 +3,12 @@
 var me=document.currentScript,svg=me ? me.closest("svg") : document.documentElement;
 if(!svg)return;
 var q=function(s){return svg.querySelector(s);};
+var shorts=Object.create(null);
 var frames=Array.prototype.map.call(svg.querySelectorAll(".f"),function(g){
 var r=g.querySelector("rect"),title=g.querySelector("title").textContent;
-var at=title.lastIndexOf(" (");
-return {g:g,r:r,t:g.querySelector("text"),name:title.slice(0,at),x:parseFloat(r.getAttribute("x")),w:parseFloat(r.getAttribute("width")),y:+r.getAttribute("y")};
+var name=title.slice(0,title.lastIndexOf(" ("));
+shorts[name]=shorts[name]||g.getAttribute("data-short")||name;
+return {g:g,r:r,t:g.querySelector("text"),name:name,x:parseFloat(r.getAttribute("x")),w:parseFloat(r.getAttribute("width")),y:+r.getAttribute("y")};
 });
 var icicle=svg.classList.contains("icicle"),all={x:0,w:100,y:frames[0].y},zoom=all,shown=1e-9,ns="http://www.w3.org/2000/svg";
 var above=function(a,b){return icicle ? b.y-a.y>0 : a.y-b.y>0;};
@@ -32,7 +34,7 @@ f.g.classList.toggle("off",!inside);f.g.classList.toggle("up",up);
 if(!inside)return;
 var x=up ? 0 : (f.x-z.x)*k,w=up ? 100 : f.w*k;
 f.r.setAttribute("x",x+"%");f.r.setAttribute("width",w+"%");
-var s=cut(f.name,Math.floor((w/100*full-6)/6.65));
+var s=cut(shorts[f.name],Math.floor((w/100*full-6)/6.65));
 if(!f.t){if(!s)return;f.t=document.createElementNS(ns,"text");f.t.setAttribute("dx","3");f.t.setAttribute("y",f.y+(+svg.dataset.row)-5);f.g.appendChild(f.t);}
 f.t.setAttribute("x",x+"%");f.t.textContent=s;
 });

@@ -1,5 +1,7 @@
 //! Prepares text for the picture: escapes it and cuts names.
 
+use std::borrow::Cow;
+
 /// Appends `s` as plain text for XML content and double-quoted attributes. Hidden characters are escaped
 /// ([`pct_text`]). These include everything that XML 1.0 does not allow.
 pub fn escape_into(out: &mut String, s: &str) {
@@ -12,6 +14,19 @@ pub fn escape_into(out: &mut String, s: &str) {
             '\'' => out.push_str("&#39;"),
             c => out.push(c),
         }
+    }
+}
+
+/// Characters of a name that a label shows whatever they are. Of longer names template arguments are left out.
+const MOST_UNELIDED: usize = 60;
+
+/// The name that labels are made of, without hidden characters: that of a long one is in the form of
+/// [`pct_text::elided()`]. `None`: the name itself.
+#[must_use]
+pub fn short_name(name: &str) -> Option<String> {
+    match pct_text::elided(&pct_text::visible(name), MOST_UNELIDED) {
+        Cow::Owned(short) => Some(short),
+        Cow::Borrowed(_) => None,
     }
 }
 
@@ -88,6 +103,14 @@ mod tests {
         assert_eq!(cut("abcdefghij", 5), "ab\u{2026}ij");
         assert_eq!(cut("abcde", 5), "abcde");
         assert_eq!(cut("abcdef", 2), "");
+    }
+
+    #[test]
+    fn only_long_names_have_short_ones() {
+        let name = "std::mersenne_twister_engine<unsigned long, 64ul, 312ul, 156ul, 31ul>::_M_gen_rand()";
+        assert_eq!(short_name(name).as_deref(), Some("std::mersenne_twister_engine<...>::_M_gen_rand()"));
+        assert_eq!(short_name("std::vector<int, std::allocator<int> >::push_back"), None);
+        assert_eq!(short_name(&"a\u{1b}".repeat(40)), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use pct_icicle::text::escape_into;
 
 use crate::view::{MOST_DETAIL, Tab, View, choose, encoded, link};
 use crate::windows::{CallNode, WindowSums};
-use crate::words::{cut, duration, share};
+use crate::words::{duration, function, share};
 
 /// Branches below one part in so many of the whole are one row. It leads to a page that shows more of them: each
 /// time branches that are so many times smaller.
@@ -150,8 +150,15 @@ fn row(out: &mut String, node: &CallNode, whole: u64, (depth, base): (usize, &st
     );
     escape_into(out, base);
     escape_into(out, &encoded(&node.name));
-    out.push_str(r#"">"#);
-    escape_into(out, &cut(&node.name, 100));
+    out.push('"');
+    let name = function(&node.name, 100);
+    if *name != *node.name {
+        out.push_str(r#" title=""#);
+        escape_into(out, &node.name);
+        out.push('"');
+    }
+    out.push('>');
+    escape_into(out, &name);
     out.push_str("</a> <i>");
     escape_into(out, &node.object);
     out.push_str("</i></b>");

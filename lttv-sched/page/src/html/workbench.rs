@@ -15,7 +15,7 @@ use crate::view::{Tab, View, choose, encoded, link};
 use crate::windows::{
     CallNode, Filters, Listing, Listings, Transform, TransformKind, Trees, Window, WindowSums,
 };
-use crate::words::{MOST_ROWS, cut, duration, seconds, share, short};
+use crate::words::{MOST_ROWS, cut, duration, function, seconds, share, short};
 
 /// Levels of a flame graph.
 const MOST_LEVELS: u32 = 200;
@@ -175,7 +175,7 @@ pub(crate) fn chosen_bar(store: &Store, view: &View) -> Markup {
     html! {
         @if !name.is_empty() {
             p.chosen {
-                b title=(name) { (cut(name, 80)) } " "
+                b title=(name) { (function(name, 80)) } " "
                 a.control href=(link(&there(Tab::Sandwich))) { "sandwich" }
                 a.control href=(link(&there(Tab::Source))) { "source" }
                 a.control href=(link(&View { search: format!("^{}$", regex_of(name)), ..view.clone() })) { "mark in lanes" }
@@ -303,9 +303,9 @@ fn sandwich(sums: &WindowSums, view: &View, nonce: Option<&str>) -> Markup {
         [("callers", (Direction::Flame, Order::Weight)), ("callees", (Direction::Icicle, Order::Weight))];
     html! {
         @if total == 0 {
-            p.soft { "No sample of this range has " (cut(&view.function, 80)) " on its stack." }
+            p.soft { "No sample of this range has " (function(&view.function, 80)) " on its stack." }
         } @else {
-            p { (cut(&view.function, 80)) ": " (share(total, sums.cpu_ns)) " of the range, " (duration(total)) " with what it calls" }
+            p { (function(&view.function, 80)) ": " (share(total, sums.cpu_ns)) " of the range, " (duration(total)) " with what it calls" }
             @for (nodes, (title, shape)) in sums.trees.iter().zip(shapes) {
                 (picture(nodes, view, title, shape, nonce))
             }
@@ -336,7 +336,7 @@ fn functions(sums: &WindowSums, view: &View) -> Markup {
                     tr.picked[row.name == view.function] data-own=(row.own_ns) data-total=(row.total_ns) {
                         td { (share(row.own_ns, sums.cpu_ns)) } td { (share(row.total_ns, sums.cpu_ns)) }
                         td { (seconds(row.own_ns)) } td { (thousands(row.samples)) }
-                        td.l { a.fn href={ (base) (encoded(&row.name)) } title=(row.name) { (cut(&row.name, 80)) } } td.l { (row.object) }
+                        td.l { a.fn href={ (base) (encoded(&row.name)) } title=(row.name) { (function(&row.name, 80)) } } td.l { (row.object) }
                     }
                 }
                 @if !rest.is_empty() {

@@ -3,7 +3,6 @@
 
 use crate::{flame, sheet};
 use maud::{Markup, PreEscaped, html};
-use pct_icicle::text::cut;
 use pct_icicle::{Direction, Options, heat_class, write_svg};
 use pct_num::{bytes, float, percent};
 use pct_profile::flat::Order;
@@ -130,7 +129,7 @@ fn sites(texts: &Texts) -> Markup {
                         @for number in &row.numbers { td { (number) } }
                         @for (at, name) in row.names.iter().enumerate() {
                             @if texts.names[at] == "site" {
-                                td.w { (cut(name, 160)) }
+                                (super::function_cell(name))
                             } @else {
                                 td.l { (visible(name)) }
                             }

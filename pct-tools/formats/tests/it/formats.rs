@@ -156,6 +156,16 @@ fn every_export_is_made_and_json_is_json() {
 }
 
 #[test]
+fn a_page_shows_long_names_without_template_arguments_and_has_them_in_titles() {
+    let text = "main;std::map<std::basic_string<char>, std::basic_string<char> >::at(int) const 3";
+    let p = parse(text.as_bytes(), Path::new("x.folded")).unwrap();
+    let page = html::page(&p, &p.cells, &[]);
+    let long = "std::map&lt;std::basic_string&lt;char&gt;, std::basic_string&lt;char&gt; &gt;::at(int) const";
+    let cell = format!("<td class=\"w\" title=\"{long}\">std::map&lt;...&gt;::at(int) const</td>");
+    assert!(page.contains(&cell), "{page}");
+}
+
+#[test]
 fn names_never_become_markup() {
     let p = sample();
     let page = html::page(&p, &p.cells, &["all <accounted>".into()]);
