@@ -39,6 +39,28 @@ pub fn elided(name: &str, most: usize) -> Cow<'_, str> {
     without(name, &brackets, |kind| kind != Kind::Kept)
 }
 
+/// The path of a function: its name without template arguments and parameters. `std::vector<int>::at(int)` is
+/// `std::vector::at`. The same brackets stay as in [`elided()`].
+#[must_use]
+pub fn bare_name(name: &str) -> Cow<'_, str> {
+    let Some(brackets) = brackets(name) else { return Cow::Borrowed(name) };
+    let mut out = String::new();
+    let mut written = 0;
+    for &Bracket { open, close, kind } in &brackets {
+        if open >= written && kind != Kind::Kept {
+            out.push_str(&name[written..open]);
+            written = close + 1;
+        }
+    }
+    if written == 0 {
+        return Cow::Borrowed(name);
+    }
+    out.push_str(&name[written..]);
+    // Behind `operator<< <int>`.
+    out.truncate(out.trim_end().len());
+    Cow::Owned(out)
+}
+
 /// What a pair of brackets is there for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
@@ -268,6 +290,21 @@ mod tests {
     }
 
     #[test]
+    fn bare_names_are_paths() {
+        for (name, wanted) in [
+            ("std::vector<int>::at(int) const", "std::vector::at const"),
+            ("std::less<A<int> >::operator()(int) const", "std::less::operator() const"),
+            ("bool std::operator< <char>(int, int)", "bool std::operator<"),
+            ("(anonymous namespace)::Pool<int>::fill(int)", "(anonymous namespace)::Pool::fill"),
+            ("<alloc::vec::Vec<u8> as core::fmt::Debug>::fmt", "<alloc::vec::Vec as core::fmt::Debug>::fmt"),
+            ("main", "main"),
+            ("f(int", "f(int"),
+        ] {
+            assert_eq!(bare_name(name), wanted, "{name}");
+        }
+    }
+
+    #[test]
     fn depth_costs_no_stack() {
         let name = "a<(".repeat(200_000) + &")>".repeat(200_000);
         assert_eq!(elided(&name, 60), "a<...>");
@@ -285,6 +322,7 @@ mod tests {
                 prop_assert_eq!(&short, &text);
             }
             prop_assert_eq!(&*elided(&short, most), &*short);
+            prop_assert!(bare_name(&text).len() <= text.len());
         }
     }
 }

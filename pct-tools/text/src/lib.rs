@@ -12,7 +12,7 @@
 //! - [`visible()`]: a name, in one line.
 //! - [`visible_lines()`]: a text of several lines, such as a source file or a whole page: line ends and tabs stay.
 //! - [`Visible`]: the same as [`visible()`], for `write!` and `format!`.
-//! - [`elided()`]: the short form of a function's long name, for tables and pictures.
+//! - [`elided()`]: the short form of a function's long name, for tables and pictures; [`bare_name()`]: shorter still.
 //! - [`csv_field()`]: a name in a table for programs and spreadsheets.
 //! - [`complain!`]: a line on stderr.
 //! - [`visible_json()`]: JSON that was written already: JSON's own escapes, so that readers get the original text.
@@ -31,7 +31,7 @@ mod csv;
 mod elide;
 
 pub use csv::csv_field;
-pub use elide::elided;
+pub use elide::{bare_name, elided};
 
 /// Whether a character has an effect but no shape: controls (C0, DEL, C1), line and paragraph separators, the marks
 /// and overrides of bidirectional text, characters without width, tags, noncharacters.

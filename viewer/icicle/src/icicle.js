@@ -14,10 +14,20 @@ var icicle=svg.classList.contains("icicle"),all={x:0,w:100,y:frames[0].y},zoom=a
 var above=function(a,b){return icicle ? b.y-a.y>0 : a.y-b.y>0;};
 svg.removeAttribute("viewBox");svg.setAttribute("width","100%");
 function px(){return svg.getBoundingClientRect().width || 1200;}
+/* as bare_name() in pct-text: brackets that stay are hidden until the others are gone */
+function bare(s){
+var signs="\u003c>() ",hide=function(m){return m.replace(/[\u003c>() ]/g,function(c){return String.fromCharCode(0xe000+signs.indexOf(c));});};
+var t=s.replace(/\boperator(\(\)|\u003c=>|\u003c\u003c=?|>>=?|[\u003c>]=?|->\*?|[-+*\/%^\u0026|~!=,]+)( (?=\u003c))?|[-=]>|'[\u003c>()]'/g,function(m){return hide(m)+(m[0]==="o" ? "\ue005" : "");}),old="";
+while(old!==t){old=t;t=t.replace(/\u003c[^\u003c>()]*>|\([^\u003c>()]*\)/g,function(m,at,all){
+var front=all.slice(Math.max(0,at-2),at),part=/^.(impl |lambda|unnamed|anonymous)/.test(m);
+var gone=m[0]==="(" ? /[\w$\]>)'\u0080-\uffff]$/.test(front) : /[\w$\]\u0080-\uffff]$/.test(front)||(front==="::" ? !part : false);
+return gone ? "" : hide(m);});}
+if(/[\u003c>()]/.test(t))return s;
+return t.replace(/[\ue000-\ue005]/g,function(c){return signs.charAt(c.charCodeAt(0)-0xe000);}).trimEnd();
+}
 /* as cut() in text.rs: the last name says most, the end of an address all */
 function cut(s,n){if(3>n)return "";if(n>=s.length)return s;
-var t=s,old="";
-while(old!==t){old=t;t=t.replace(/\u003c[^\u003c>]*>|\([^()]*\)/g,"");}
+var t=bare(s);
 if(t){if(n>=t.length)return t;
 for(var at=t.indexOf("::");at>=0;at=t.indexOf("::",at+2)){if(n>t.length-at-2)return "\u2026"+t.slice(at+2);}
 t=t.slice(t.lastIndexOf("::")>=0 ? t.lastIndexOf("::")+2 : 0);

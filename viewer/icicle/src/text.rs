@@ -43,8 +43,8 @@ pub fn cut(s: &str, max: usize) -> String {
     if s.len() <= max || s.chars().count() <= max {
         return s.to_owned();
     }
-    let plain = without_brackets(s);
-    let plain = if plain.is_empty() { s } else { &plain };
+    let plain = &*pct_text::bare_name(s);
+    let plain = if plain.is_empty() { s } else { plain };
     let length = |s: &str| s.chars().count();
     if length(plain) <= max {
         return plain.to_owned();
@@ -69,27 +69,6 @@ pub fn cut(s: &str, max: usize) -> String {
     let mut out: String = last.chars().take(head).collect();
     out.push('\u{2026}');
     out.extend(last.chars().skip(count - tail));
-    out
-}
-
-/// A name without template arguments and parameters: `std::vector<int>::at(int)` is `std::vector::at`.
-fn without_brackets(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    // Where each open bracket began in `out`, and what closes it. One that is never closed stays, and so do arrows.
-    let mut open: Vec<(usize, char)> = Vec::new();
-    for c in name.chars() {
-        out.push(c);
-        match c {
-            '<' => open.push((out.len() - 1, '>')),
-            '(' => open.push((out.len() - 1, ')')),
-            _ if open.last().is_some_and(|(_, close)| *close == c) => {
-                if let Some((from, _)) = open.pop() {
-                    out.truncate(from);
-                }
-            }
-            _ => {}
-        }
-    }
     out
 }
 
@@ -123,6 +102,9 @@ mod tests {
         assert_eq!(cut("libfoo.so.1+0xfc0b0", 12), "\u{2026}+0xfc0b0");
         assert_eq!(cut("(anonymous)", 8), "(ano\u{2026}us)");
         assert_eq!(cut("operator<(a const&, b const&)", 9), "operator<");
+        assert_eq!(cut("std::less<int>::operator()(int, int) const", 30), "std::less::operator() const");
+        assert_eq!(cut("(anonymous namespace)::Pool<int>::run(int)", 40), "(anonymous namespace)::Pool::run");
+        assert_eq!(cut("<Vec<u8> as Debug>::fmt", 20), "<Vec as Debug>::fmt");
     }
 
     proptest! {
