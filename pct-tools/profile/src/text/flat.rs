@@ -152,14 +152,14 @@ const FIELDS: &[Field] = &[
                 Some(Label::Command(_)) => "command",
                 _ => "process",
             };
-            Column::name(head, 12)
+            Column::text(head, 12)
         },
         cell: |c, row| c.name(row.part),
         callee: NO_CALLEE,
     },
     Field {
         shown: |c| matches!(c.parts, Some(Label::Thread(_))),
-        column: |_| Column::name("of process", 10),
+        column: |_| Column::text("of process", 10),
         cell: |c, row| match row.part {
             Some(Label::Thread(id)) => tame(&c.profile.process_of(id).name),
             _ => String::new(),
@@ -182,7 +182,7 @@ const FIELDS: &[Field] = &[
     },
     Field {
         shown: |c| c.labels.is_some_and(|label| !matches!(label, Label::Object(_))),
-        column: |c| Column::name(if c.owners { "where" } else { "object" }, 8),
+        column: |c| Column::text(if c.owners { "where" } else { "object" }, 8),
         cell: |c, row| {
             row.label
                 .and_then(|label| label.whereabouts(c.profile))
