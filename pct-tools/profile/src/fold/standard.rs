@@ -19,8 +19,8 @@ pub(super) fn is_standard(function: &Function, object: &Object, of_go: bool) -> 
     }
 }
 
-/// The linker's stubs, which stand for what they call, and the operators of C++ that allocate, which may be linked into a
-/// program.
+/// The linker's stubs, which stand for what they call, and the operators of C++ that allocate, which can be linked into
+/// a program.
 fn is_runtime_function(name: &str) -> bool {
     name.ends_with("@plt") || name.starts_with("operator new") || name.starts_with("operator delete")
 }

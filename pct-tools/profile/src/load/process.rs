@@ -59,8 +59,8 @@ fn process_name(exe: &str, command: &[String], first_thread: &str) -> String {
     }
 }
 
-/// Gives programs that were started by a link the name of their processes, if all of these have one name: in one table a
-/// program has one name.
+/// Gives programs that were started by a link the name of their processes, if all of these have one name: in one table
+/// a program has one name.
 pub(super) fn name_programs(profile: &mut Profile) {
     let mut names: FxHashMap<&str, Option<&str>> = FxHashMap::default();
     for process in profile.processes.iter().filter(|process| !process.executable.is_empty()) {
