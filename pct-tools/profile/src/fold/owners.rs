@@ -19,7 +19,9 @@
 use super::roles::{FrameClass, Role, Roles, is_nameless, programs_in_go, walk};
 use super::spent::{OwnWork, ThreadsOfMachines, work_of_stack};
 use super::standard::is_standard;
-use crate::model::{Cell, Frame, FrameId, Function, FunctionId, Id, ObjectId, Profile, StackId, StackNode};
+use crate::model::{
+    Cell, Frame, FrameId, Function, FunctionId, Id, ObjectId, ObjectKind, Profile, StackId, StackNode,
+};
 use crate::tree::Label;
 use rustc_hash::FxHashMap;
 
@@ -132,10 +134,12 @@ fn serving_functions(profile: &Profile, roles: &Roles) -> Vec<bool> {
     let of_go = programs_in_go(profile);
     let serves = |id: FunctionId| {
         let function = &profile.functions[id];
-        let is_standard =
-            || is_standard(function, &profile.objects[function.object], of_go.contains(&function.object));
+        let object = &profile.objects[function.object];
+        let is_standard = || is_standard(function, object, of_go.contains(&function.object));
         match roles.class(id) {
             FrameClass::Servant => true,
+            // Nothing is known of it: nor is it the owner of what lies within a stack that is cut.
+            _ if object.kind == ObjectKind::Unknown => true,
             FrameClass::Interpreter(_) => false,
             FrameClass::Spoken | FrameClass::Other => is_standard(),
         }

@@ -17,6 +17,7 @@ fn profile(lines: &str) -> Profile {
     let library = object("/lib/libx.so", ObjectKind::File);
     let libc = object("/lib/libc.so.6", ObjectKind::File);
     let kernel = object("kernel", ObjectKind::Kernel);
+    let unknown = if lines.contains("unknown:") { object("[unknown]", ObjectKind::Unknown) } else { kernel };
     let module = object("/srv/app.py", ObjectKind::Module(Language::Python));
     let in_json = lines.contains("json:");
     let standard = if in_json {
@@ -39,6 +40,7 @@ fn profile(lines: &str) -> Profile {
                 Some(("so", name)) => (library, name, false),
                 Some(("libc", name)) => (libc, name, false),
                 Some(("kernel", name)) => (kernel, name, false),
+                Some(("unknown", name)) => (unknown, name, false),
                 Some(("in", name)) => (image, name, true),
                 _ => (image, name, false),
             };
@@ -280,7 +282,10 @@ fn native_functions_own_what_the_c_library_and_the_standard_library_do_for_them(
         so:[libx.so+0x10];so:[libx.so+0x20] 8
         libc:clone;libc:start_thread 9
         libc:clone;libc:start_thread;work;libc:cond_wait;kernel:[futex] 10
-        kernel:[system] 11";
+        kernel:[system] 11
+        unknown:<cut>;libc:memcpy 12
+        unknown:<cut>;handle;libc:memcpy 13
+        main;handle;unknown:[unknown] 14";
     let given = [
         "handle > std::string::append(char const*) 1",
         "handle > memcpy@plt 2",
@@ -293,6 +298,9 @@ fn native_functions_own_what_the_c_library_and_the_standard_library_do_for_them(
         "start_thread 9",
         "work > cond_wait 10",
         "[system] 11",
+        "memcpy 12",
+        "handle > memcpy 13",
+        "handle > [unknown] 14",
     ];
     assert_eq!(owned(lines), given);
 }
