@@ -86,7 +86,8 @@ fn clock(profile: &Profile) -> Option<String> {
 #[must_use]
 pub fn clock_in_words(name: &str) -> &str {
     match name {
-        "perf" | "sigtrap" => "perf task clock",
+        "perf" => "perf task clock",
+        "sigtrap" => "perf task clock, synchronous",
         "thread" => "CPU timer per thread",
         "itimer" => "one CPU timer per process",
         "itimer-virtual" => "one user-time timer per process",
@@ -378,7 +379,11 @@ mod tests {
             profile.processes[id] = process(997);
         }
         profile.processes.push(crate::model::Process::default());
-        assert!(headline(&profile).ends_with("at 997 Hz (perf task clock)"), "{}", headline(&profile));
+        assert!(
+            headline(&profile).ends_with("at 997 Hz (perf task clock, synchronous)"),
+            "{}",
+            headline(&profile)
+        );
         profile.processes.push(process(250));
         assert!(headline(&profile).ends_with("; others differ)"), "{}", headline(&profile));
     }
