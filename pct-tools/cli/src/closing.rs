@@ -17,8 +17,6 @@ pub fn line(text: &str) -> String {
 const ROWS: usize = 20;
 /// So many rows are there however small they are.
 const LEAST_ROWS: usize = 3;
-/// A row below this part of the total, one in so many, is left to `pct report`.
-const WORTH_A_ROW: u64 = 200;
 
 /// The headline, and a table of functions and what they called: of `rows` functions, or of those that matter. If there
 /// are no samples, the reason stands in its place.
@@ -30,9 +28,7 @@ pub fn table(profile: &mut Profile, rows: Option<usize>, style: &Layout) -> Stri
         None => {
             let cells = profile.cells.clone();
             let table = Flat::count_owners(profile, &cells, Whose::Owner, Split::Merged, Order::Own);
-            let least = table.total.cpu_ns() / WORTH_A_ROW;
-            let worth = table.rows.iter().take_while(|row| row.own.cpu_ns() >= least).count();
-            let rows = rows.unwrap_or_else(|| worth.clamp(LEAST_ROWS, ROWS));
+            let rows = rows.unwrap_or_else(|| flat::rows_worth_a_glance(&table).clamp(LEAST_ROWS, ROWS));
             let total = profile.stacks.iter().any(|stack| stack.parent.is_some());
             let columns = Columns { rows, total, split_system: false, samples: false };
             text.push('\n');

@@ -21,6 +21,7 @@
 )]
 
 pub mod account;
+mod allocator_names;
 pub mod annotate;
 pub mod cut;
 pub mod diff;

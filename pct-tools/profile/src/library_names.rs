@@ -7,7 +7,7 @@
 //! Names come from the program's files. Every string gets an answer, in time proportional to its length.
 
 /// Crates and namespaces of Rust's standard library, and of what it is built on.
-const CRATES: &[&str] = &["alloc", "core", "hashbrown", "pct_alloc", "std"];
+const CRATES: &[&str] = &["__rustc", "alloc", "core", "hashbrown", "pct_alloc", "std"];
 /// Namespaces of the standard library of C++.
 const NAMESPACES: &[&str] = &["__cxxabiv1", "__gnu_cxx", "std"];
 /// How linker names of its functions begin: those that could not be demangled.
@@ -21,6 +21,15 @@ const OPERATORS: &[&str] = &[
 ];
 /// Types inside types (`<<A as B>::C as D>::f`) are followed so deep. Compilers write fewer.
 const DEEPEST: u32 = 8;
+
+/// Objects that hold nothing but the standard library of C++, by the beginning of their file's name. Stripped ones have
+/// functions without names.
+const OBJECTS: &[&str] = &["libstdc++.so", "libc++.so", "libc++abi.so"];
+
+/// Whether a file of this name holds nothing but the standard library of C++.
+pub(crate) fn is_object_of_standard_library(file: &str) -> bool {
+    OBJECTS.iter().any(|start| file.starts_with(start))
+}
 
 /// Whether a function is one of a standard library's. What a program implements for its own types (`<mine::Item as
 /// core::clone::Clone>::clone`) is the program's.

@@ -290,7 +290,7 @@ fn argument(key: &str) -> Value {
         "path" => "A recording: its folder or file. The newest run in the current folder if missing.",
         "before" => "The recording before: its folder or file.",
         "after" => "The recording after: its folder or file.",
-        "by" => "What a row is: function (usual), line, object, thread.",
+        "by" => "What a row is: owner (usual), function, line, object, thread.",
         "lines" => "Lines of the answer, 40 if missing, at most 400.",
         "focus" => "Only samples with a function on the stack that matches this regular expression.",
         "thread" => "Only threads of this id, or whose name matches this regular expression.",

@@ -10,15 +10,16 @@
 //! ```
 //!
 //! On a stack with frames of an interpreted language the innermost of them owns all that lies within it. Else a
-//! function owns what the C library, the kernel or an allocator does below it, and what functions without a name do
-//! below it in its own object. In each language functions of its standard library ([`super::standard`]) own only what
-//! no other function of the language called. The callee is the first frame with a name, if one has. All frames are
-//! kept in the stacks: an owner is a stack that the sample's stack goes through, so inclusive times are as in every
-//! other table.
+//! function owns what the C library, the kernel or an allocator (whatever that calls) does below it, and what functions
+//! without a name do below it in its own object. In each language functions of its standard library
+//! ([`super::standard`]) own only what no other function of the language called. The callee is the first frame with a
+//! name, if one has. All frames are kept in the stacks: an owner is a stack that the sample's stack goes through, so
+//! inclusive times are as in every other table.
 
 use super::roles::{FrameClass, Role, Roles, is_nameless, programs_in_go, walk};
 use super::spent::{OwnWork, ThreadsOfMachines, work_of_stack};
 use super::standard::is_standard;
+use crate::allocator_names::allocates_or_frees;
 use crate::model::{
     Cell, Frame, FrameId, Function, FunctionId, Id, ObjectId, ObjectKind, Profile, StackId, StackNode,
 };
@@ -63,11 +64,17 @@ impl Owners {
         let is_nameless = |stack: StackId| nameless[profile.leaf(stack).index()];
         let object = |stack: StackId| profile.functions[profile.leaf(stack)].object;
         let walked = walk(profile, &roles);
+        let allocates: Vec<bool> = profile.functions.iter().map(|f| allocates_or_frees(&f.name)).collect();
+        // By stack: it goes through an allocator, which calls nothing but functions of its own.
+        let mut allocating: Vec<bool> = Vec::with_capacity(walked.len());
         // `None`: only functions that serve others so far.
         let mut owners: Vec<Option<Owned>> = Vec::with_capacity(walked.len());
         for ((id, node), seen) in profile.stacks.enumerate().zip(&walked) {
             let above = node.parent.and_then(|parent| owners[parent.index()]);
-            let serving = serves[profile.leaf(id).index()];
+            let within_allocator = node.parent.is_some_and(|parent| allocating[parent.index()]);
+            let is_native = seen.kind != FrameClass::Spoken;
+            allocating.push(is_native && (within_allocator || allocates[profile.leaf(id).index()]));
+            let serving = serves[profile.leaf(id).index()] || is_native && within_allocator;
             let is_part = |above: Owned| {
                 is_nameless(id) && !is_nameless(above.owner) && object(id) == object(above.owner)
             };

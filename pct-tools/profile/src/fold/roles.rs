@@ -1,6 +1,7 @@
 //! What the functions of a profile are for: which belong to an interpreter, and which part they play in it.
 
 use crate::language::Language;
+use crate::library_names::is_object_of_standard_library;
 use crate::model::{FunctionId, Id, Object, ObjectId, ObjectKind, Profile, StackId};
 use rustc_hash::FxHashSet;
 
@@ -300,8 +301,6 @@ const SERVANTS: &[&str] = &[
     "ld-2",
     "ld-musl",
     "libc.musl",
-    "libstdc++",
-    "libc++",
     "libgcc_s",
     "libjemalloc",
     "libtcmalloc",
@@ -340,7 +339,10 @@ pub(super) fn programs_in_go(profile: &Profile) -> FxHashSet<ObjectId> {
 fn serves(object: &Object) -> bool {
     match object.kind {
         ObjectKind::Kernel => true,
-        ObjectKind::File => SERVANTS.iter().any(|start| object.name().starts_with(start)),
+        ObjectKind::File => {
+            let name = object.name();
+            SERVANTS.iter().any(|start| name.starts_with(start)) || is_object_of_standard_library(name)
+        }
         _ => object.path == "[vdso]",
     }
 }

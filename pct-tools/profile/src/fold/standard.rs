@@ -3,6 +3,7 @@
 //! Packages of others (`site-packages`, `node_modules`, Go modules) do not: a program chose them, and its time in them
 //! is worth rows of their own.
 
+use crate::allocator_names::{allocates_or_frees, is_linked_c_library};
 use crate::language::Language;
 use crate::library_names::is_of_standard_library;
 use crate::model::{Function, Object, ObjectKind};
@@ -14,15 +15,16 @@ pub(super) fn is_standard(function: &Function, object: &Object, of_go: bool) -> 
         ObjectKind::Module(Language::Java) => is_java_class(&function.name),
         ObjectKind::Module(Language::JavaScript) => object.path.starts_with("node:"),
         ObjectKind::File if of_go => is_go_function(&function.name),
-        ObjectKind::File => is_runtime_function(&function.name) || is_of_standard_library(&function.name),
+        // (A stub of the linker stands for what it calls.)
+        ObjectKind::File => {
+            let name = function.name.as_str();
+            name.ends_with("@plt")
+                || allocates_or_frees(name)
+                || is_linked_c_library(name)
+                || is_of_standard_library(name)
+        }
         _ => false,
     }
-}
-
-/// The linker's stubs, which stand for what they call, and the operators of C++ that allocate, which can be linked into
-/// a program.
-fn is_runtime_function(name: &str) -> bool {
-    name.ends_with("@plt") || name.starts_with("operator new") || name.starts_with("operator delete")
 }
 
 /// Files below `lib/python3.11/`, in `python311.zip`, or frozen into the interpreter.

@@ -285,7 +285,10 @@ fn native_functions_own_what_the_c_library_and_the_standard_library_do_for_them(
         kernel:[system] 11
         unknown:<cut>;libc:memcpy 12
         unknown:<cut>;handle;libc:memcpy 13
-        main;handle;unknown:[unknown] 14";
+        main;handle;unknown:[unknown] 14
+        main;handle;malloc;tcache_fill;arena_slab_alloc 15
+        main;handle;so:operator delete(void*);so:tcache_bin_flush_small 16
+        main;handle;__memmove_avx_unaligned_erms 17";
     let given = [
         "handle > std::string::append(char const*) 1",
         "handle > memcpy@plt 2",
@@ -301,6 +304,9 @@ fn native_functions_own_what_the_c_library_and_the_standard_library_do_for_them(
         "memcpy 12",
         "handle > memcpy 13",
         "handle > [unknown] 14",
+        "handle > malloc 15",
+        "handle > operator delete(void*) 16",
+        "handle > __memmove_avx_unaligned_erms 17",
     ];
     assert_eq!(owned(lines), given);
 }

@@ -11,76 +11,10 @@
 //! An interpreter allocates for the functions that it runs: below a frame of Python its own functions are
 //! hidden too, so that a site is the line of Python, or the function of an extension module.
 
+use crate::allocator_names::is_allocator;
 use crate::fold::{interpreters, is_spoken};
-use crate::library_names::{FunctionName, is_of_standard_library};
+use crate::library_names::is_object_of_standard_library;
 use crate::model::{Id as _, Profile, SAMPLER, StackId};
-
-/// Functions that allocate for their caller, by their whole name without arguments.
-const NAMES: &[&str] = &[
-    "malloc",
-    "calloc",
-    "realloc",
-    "reallocarray",
-    "memalign",
-    "aligned_alloc",
-    "posix_memalign",
-    "valloc",
-    "pvalloc",
-    "operator new",
-    "operator new[]",
-    "__cxa_allocate_exception",
-    "strdup",
-    "strndup",
-    "__strdup",
-    "__strndup",
-    "xmalloc",
-    "xrealloc",
-    "xcalloc",
-    "g_malloc",
-    "g_malloc0",
-    "g_realloc",
-    "__rust_alloc",
-    "__rust_alloc_zeroed",
-    "__rust_realloc",
-    "__rdl_alloc",
-    "__rdl_realloc",
-    "__rdl_alloc_zeroed",
-    "exchange_malloc",
-    // The crate pct-alloc.
-    "tell_pct_of_block",
-    "_PyMem_RawMalloc",
-    "_PyMem_RawRealloc",
-    "_PyMem_RawCalloc",
-    "_PyObject_Malloc",
-    "_PyObject_Realloc",
-    "_PyObject_Calloc",
-    "PyObject_Malloc",
-    "PyObject_Realloc",
-    "PyObject_Calloc",
-    "PyMem_Malloc",
-    "PyMem_Realloc",
-    "PyMem_Calloc",
-    "PyMem_RawMalloc",
-    "PyMem_RawRealloc",
-    "PyMem_RawCalloc",
-];
-/// Names that begin so.
-const PREFIXES: &[&str] = &["operator new", "__libc_", "__GI___libc_", "__GI_"];
-/// Objects that hold nothing but the standard library of C++, by the beginning of their file's name. Stripped ones have
-/// functions without names.
-const OBJECTS: &[&str] = &["libstdc++.so", "libc++.so", "libc++abi.so"];
-
-/// Whether a function allocates for its caller.
-#[must_use]
-pub fn is_allocator(name: &str) -> bool {
-    let plain = FunctionName::parse(name).path;
-    let plain = plain.split_once('@').map_or(plain, |(plain, _)| plain);
-    // What a compiler appended behind a dot (`.cold`, `.part.0`) does not count.
-    let stem = plain.split_once('.').map_or(plain, |(stem, _)| stem);
-    NAMES.contains(&stem)
-        || PREFIXES.iter().any(|prefix| plain.starts_with(prefix))
-        || is_of_standard_library(name)
-}
 
 /// What a function is for hiding.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -100,11 +34,8 @@ enum Role {
 pub fn callers_of_allocators(profile: &Profile) -> Vec<StackId> {
     let images = interpreters(profile);
     let functions = profile.functions.iter();
-    let of_library: Vec<bool> = profile
-        .objects
-        .iter()
-        .map(|object| OBJECTS.iter().any(|name| object.name().starts_with(name)))
-        .collect();
+    let of_library: Vec<bool> =
+        profile.objects.iter().map(|object| is_object_of_standard_library(object.name())).collect();
     // (The sampler is a frame where a wrapped function calls another one.)
     let roles: Vec<Role> = functions
         .map(|function| match function.name.as_str() {
@@ -144,6 +75,7 @@ mod tests {
         for name in [
             "malloc",
             "calloc.part.0",
+            "__rustc::__rust_alloc",
             "operator new(unsigned long)",
             "operator new[](unsigned long, std::nothrow_t const&)",
             "std::vector<int, std::allocator<int> >::_M_realloc_insert<int const&>(int const&)",

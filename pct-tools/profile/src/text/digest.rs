@@ -10,14 +10,11 @@ use crate::flat::{Flat, Order};
 use crate::fold::Whose;
 use crate::model::{Cell, Profile};
 use crate::tree::{By, CallTree, Split};
-use pct_num::{float, rounded};
 
 /// Fewer lines than this hold nothing that is useful.
 pub const LEAST_LINES: usize = 12;
 /// With so many functions a table answers; of fewer it says what they called only if there are no more.
 const FEW_ROWS: usize = 4;
-/// Functions below this share of the total have no row of their own.
-const LEAST_SHARE: f64 = 0.005;
 
 /// The digest, in at most `lines` lines (at least [`LEAST_LINES`] are taken).
 #[must_use]
@@ -65,8 +62,7 @@ fn few(all: Vec<String>, most: usize) -> String {
 /// The hottest functions: a head, rows, and a line for the rest.
 fn functions(profile: &mut Profile, cells: &[Cell], lines: usize, layout: &Layout) -> String {
     let mut table = Flat::count_owners(profile, cells, Whose::Owner, Split::Merged, Order::Own);
-    let least = rounded((float(table.total.cpu_ns()) * LEAST_SHARE).floor());
-    let worth = table.rows.iter().take_while(|row| row.own.cpu_ns() >= least.max(1)).count();
+    let worth = flat::rows_worth_a_glance(&table);
     // Below the head and above the line for the rest.
     let room = lines.saturating_sub(2).max(1);
     let mut rows = (1..=worth.max(1)).take_while(|rows| flat::lines_of_rows(&table, *rows) <= room).count();

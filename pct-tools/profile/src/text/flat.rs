@@ -235,6 +235,16 @@ pub fn table(profile: &Profile, flat: &Flat, wanted: Columns, layout: &Layout) -
     text
 }
 
+/// A row below this part of the total, one in so many, has no place in a table that is to be read at a glance.
+const WORTH_A_ROW: u64 = 200;
+
+/// How many rows, from the first one on, are worth a glance.
+#[must_use]
+pub fn rows_worth_a_glance(flat: &Flat) -> usize {
+    let least = (flat.total.cpu_ns() / WORTH_A_ROW).max(1);
+    flat.rows.iter().take_while(|row| row.own.cpu_ns() >= least).count()
+}
+
 /// How many lines the first rows of the table take, with those of what they called.
 #[must_use]
 pub(super) fn lines_of_rows(flat: &Flat, rows: usize) -> usize {

@@ -34,12 +34,12 @@ pub struct Args {
     #[arg(value_name = "DIR|FILE")]
     pub paths: Vec<PathBuf>,
     /// What a row is. owner: the function of the program's own language that ran or called what ran; below it what it
-    /// called, where that took more than a tenth. library: the first function that the owner called. leaf or function:
-    /// the machine's function that ran. Also line, pc, object (for Python code the module), thread, process; command
-    /// and thread-name sum over all processes; cause (by the wall clock) is why threads did not run. Two of them may be
-    /// joined with a comma. With --alloc also what rows are ranked by: live, peak, bytes, blocks, age or size. With
-    /// --wait: lock, function or thread [default: owner; with --total, --format csv or json: leaf; with --alloc: line;
-    /// with --wait: lock].
+    /// called, where that took more than a tenth of it. library: the first function that the owner called. leaf or
+    /// function: the machine's function that ran. Also line, pc, object (for Python code the module), thread, process;
+    /// command and thread-name sum over all processes; cause (by the wall clock) is why threads did not run. Two of
+    /// them may be joined with a comma. With --alloc also what rows are ranked by: live, peak, bytes, blocks, age or
+    /// size. With --wait: lock, function or thread [default: owner; with --total, --format csv or json: leaf; with
+    /// --alloc: line; with --wait: lock].
     #[arg(long, value_name = "WHAT", value_parser = by, help_heading = "Which table")]
     pub by: Option<Rows>,
     /// The call tree, from the outermost function inwards.
