@@ -1,6 +1,6 @@
 //! What a recording says of the process that it is of: its number, its name, its command line, its clock.
 
-use crate::model::{ObjectKind, Process, Profile};
+use crate::model::{ObjectId, ObjectKind, Process, Profile};
 use pct_format::Index;
 use rustc_hash::FxHashMap;
 use std::path::Path;
@@ -60,7 +60,7 @@ fn process_name(exe: &str, command: &[String], first_thread: &str) -> String {
 }
 
 /// Gives programs that were started by a link the name of their processes, if all of these have one name: in one table
-/// a program has one name.
+/// a program has one name. Functions without names, which are named by their program, have it too.
 pub(super) fn name_programs(profile: &mut Profile) {
     let mut names: FxHashMap<&str, Option<&str>> = FxHashMap::default();
     for process in profile.processes.iter().filter(|process| !process.executable.is_empty()) {
@@ -79,8 +79,22 @@ pub(super) fn name_programs(profile: &mut Profile) {
             (object.kind == ObjectKind::File && object.name() != name).then(|| name.to_owned())
         })
         .collect();
-    for (object, called) in profile.objects.ids().zip(names) {
-        profile.objects[object].called = called;
+    // By object: how the names of its functions without names begin, and how they are to begin.
+    let mut begins: FxHashMap<ObjectId, (String, String)> = FxHashMap::default();
+    for (id, called) in profile.objects.ids().zip(names) {
+        let object = &mut profile.objects[id];
+        if let Some(called) = &called {
+            begins.insert(id, (format!("[{}+0x", object.name()), format!("[{called}+0x")));
+        }
+        object.called = called;
+    }
+    for id in profile.functions.ids() {
+        let function = &mut profile.functions[id];
+        if let Some((old, new)) = begins.get(&function.object)
+            && let Some(rest) = function.name.strip_prefix(old.as_str())
+        {
+            function.name = format!("{new}{rest}");
+        }
     }
 }
 
@@ -93,7 +107,7 @@ fn is_plain_name(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{name_programs, process_name};
-    use crate::model::{Builder, Object, ObjectKind, Process};
+    use crate::model::{Builder, Id as _, Object, ObjectId, ObjectKind, Process};
 
     #[test]
     fn scripts_are_named_by_interpreter_and_script() {
@@ -132,8 +146,12 @@ mod tests {
         for path in ["/usr/bin/redis-check-rdb", "/bin/busybox", "/usr/bin/python3.11", "/lib/libc.so.6"] {
             b.object(Object::new(path, ObjectKind::File));
         }
+        let nameless = [(0, "[redis-check-rdb+0x10]"), (1, "[busybox+0x10]"), (0, "main")]
+            .map(|(object, name)| b.function(ObjectId::from_index(object), name));
         let mut p = b.finish();
         name_programs(&mut p);
+        let names = nameless.map(|function| p.functions[function].name.clone());
+        assert_eq!(names, ["[redis-server+0x10]", "[busybox+0x10]", "main"]);
         let names: Vec<&str> = p.objects.iter().map(Object::name).collect();
         assert_eq!(names, ["redis-server", "busybox", "python3.11", "libc.so.6"]);
     }

@@ -31,7 +31,7 @@ fn nameless_ns(profile: &Profile) -> Vec<u64> {
     for cell in profile.cells.iter().filter(|cell| profile.is_sampled(cell.stack)) {
         let function = &profile.functions[profile.leaf(cell.stack)];
         let object = &profile.objects[function.object];
-        let base = object.path.rsplit('/').next().unwrap_or_default();
+        let base = object.name();
         let is_place = |name: &str| {
             name.strip_prefix('[')
                 .and_then(|rest| rest.strip_prefix(base))
