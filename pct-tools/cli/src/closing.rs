@@ -28,7 +28,7 @@ pub fn table(profile: &mut Profile, rows: Option<usize>, style: &Layout) -> Stri
         None => {
             let cells = profile.cells.clone();
             let table = Flat::count_owners(profile, &cells, Whose::Owner, Split::Merged, Order::Own);
-            let rows = rows.unwrap_or_else(|| flat::rows_worth_a_glance(&table).clamp(LEAST_ROWS, ROWS));
+            let rows = rows.unwrap_or_else(|| table.rows_worth_a_glance().clamp(LEAST_ROWS, ROWS));
             let total = profile.stacks.iter().any(|stack| stack.parent.is_some());
             let columns = Columns { rows, total, split_system: false, samples: false };
             text.push('\n');

@@ -4,7 +4,7 @@
 //! Under a function means: somewhere on the stack; a sample in a recursion counts once. That is found in one
 //! depth-first walk of the stacks with a counter per function of how often it is on the current path.
 
-use crate::fold::{Owners, Whose, with_own_work};
+use crate::fold::{Owners, Whose, with_known_own_work, with_own_work};
 use crate::model::{Cell, Id, Profile, StackId, Weight};
 use crate::tree::{Amount, By, Label, Labels, Measured, Split, for_each_part, used_stacks};
 use rustc_hash::FxHashMap;
@@ -120,6 +120,28 @@ impl Flat {
         flat
     }
 
+    /// The rows of [`Flat::count_owners`] for some of a profile's cells, where that has counted all of them before:
+    /// `owners` are those of the profile since then. Without callees.
+    #[must_use]
+    pub fn count_known_owners(profile: &Profile, owners: &Owners, cells: &[Cell]) -> Self {
+        let given = owners.give(&with_known_own_work(profile, cells), Whose::Owner);
+        Self::count_cells(profile, &given, Some(By::Function), Split::Merged, Order::Own)
+    }
+
+    /// How many rows, from the first one on, are worth a glance.
+    #[must_use]
+    pub fn rows_worth_a_glance(&self) -> usize {
+        let least = (self.total.cpu_ns() / WORTH_A_ROW).max(1);
+        self.rows.iter().take_while(|row| row.own.cpu_ns() >= least).count()
+    }
+
+    /// What an owner's row called that took more than a tenth of its time, and a hundredth of all.
+    pub fn callees_worth_a_line(&self, at: usize) -> impl Iterator<Item = &(Label, Weight)> {
+        let own = self.rows.get(at).map_or(0, |row| row.own.cpu_ns());
+        let least = (own / 10).max(self.total.cpu_ns() / 100);
+        self.callees.get(at).into_iter().flatten().take_while(move |(_, weight)| weight.cpu_ns() > least)
+    }
+
     /// Gives each row the CPU time that the same row has in `cpu`, a table of the same kind over the cells as measured.
     #[must_use]
     pub fn beside(mut self, cpu: &Flat) -> Self {
@@ -130,6 +152,9 @@ impl Flat {
         self
     }
 }
+
+/// A row below this part of the total, one in so many, has no place in a table that is to be read at a glance.
+const WORTH_A_ROW: u64 = 200;
 
 /// For each row what its function spent in those that it called.
 fn callees_of_rows(

@@ -15,6 +15,7 @@
 //! unless it is the interpreter's loop itself, for which the function that it runs stands; samples without a
 //! frame of an interpreted language are left as they are (but by [`Frames::Python`]).
 
+mod beginnings;
 mod owners;
 mod roles;
 mod spent;
@@ -28,7 +29,8 @@ use crate::model::{
 use roles::{FrameClass, Role, Roles, Walked, walk};
 use rustc_hash::FxHashMap;
 
-pub use owners::{Owned, Owners, Whose, with_own_work};
+pub use beginnings::beginnings;
+pub use owners::{Owned, Owners, Whose, with_known_own_work, with_own_work};
 pub(crate) use roles::{interpreters, is_spoken};
 pub use spent::account_of_languages;
 

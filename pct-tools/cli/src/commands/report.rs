@@ -49,7 +49,9 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     }
     let cells = args.look.cells(&profile);
     if let Some(path) = &args.html {
-        let page = pct_formats::html::page(&profile, &cells, &account::closing(&profile, &cells));
+        let owners =
+            Flat::count_owners(&mut profile, &cells, Whose::Owner, pct_profile::Split::Merged, Order::Own);
+        let page = pct_formats::html::page(&profile, &cells, &owners, &account::closing(&profile, &cells));
         html::write(path, &page, face)?;
         return Ok(look::status(&profile.account));
     }

@@ -155,11 +155,16 @@ fn every_export_is_made_and_json_is_json() {
     assert_eq!(profile["samples"].as_array().unwrap().len(), profile["weights"].as_array().unwrap().len());
 }
 
+fn by_owner(profile: &pct_profile::Profile) -> Flat {
+    let owners = pct_profile::fold::Owners::from_profile(profile);
+    Flat::count_known_owners(profile, &owners, &profile.cells)
+}
+
 #[test]
 fn a_page_shows_long_names_without_template_arguments_and_has_them_in_titles() {
     let text = "main;std::map<std::basic_string<char>, std::basic_string<char> >::at(int) const 3";
     let p = parse(text.as_bytes(), Path::new("x.folded")).unwrap();
-    let page = html::page(&p, &p.cells, &[]);
+    let page = html::page(&p, &p.cells, &by_owner(&p), &[]);
     let long = "std::map&lt;std::basic_string&lt;char&gt;, std::basic_string&lt;char&gt; &gt;::at(int) const";
     let cell = format!("<td class=\"w\" title=\"{long}\">std::map&lt;...&gt;::at(int) const</td>");
     assert!(page.contains(&cell), "{page}");
@@ -168,7 +173,7 @@ fn a_page_shows_long_names_without_template_arguments_and_has_them_in_titles() {
 #[test]
 fn names_never_become_markup() {
     let p = sample();
-    let page = html::page(&p, &p.cells, &["all <accounted>".into()]);
+    let page = html::page(&p, &p.cells, &by_owner(&p), &["all <accounted>".into()]);
     assert!(!page.contains("<T as"), "a name is markup");
     assert!(page.contains("&lt;T as"));
     assert!(!page.contains("all <accounted>"));
@@ -182,7 +187,7 @@ fn names_never_become_markup() {
 fn a_page_says_each_note_once() {
     let mut p = sample();
     p.account.notes.push("clocks went back".into());
-    let page = html::page(&p, &p.cells, &pct_profile::text::account::closing(&p, &p.cells));
+    let page = html::page(&p, &p.cells, &by_owner(&p), &pct_profile::text::account::closing(&p, &p.cells));
     assert_eq!(page.matches("clocks went back").count(), 1);
 }
 

@@ -137,7 +137,7 @@ impl Owners {
 }
 
 /// By function: it works for whoever calls it.
-fn serving_functions(profile: &Profile, roles: &Roles) -> Vec<bool> {
+pub(super) fn serving_functions(profile: &Profile, roles: &Roles) -> Vec<bool> {
     let of_go = programs_in_go(profile);
     let serves = |id: FunctionId| {
         let function = &profile.functions[id];
@@ -158,26 +158,47 @@ fn serving_functions(profile: &Profile, roles: &Roles) -> Vec<bool> {
 /// `[compiling]`, `[garbage collector]`. The stacks for them are added to the profile.
 #[must_use]
 pub fn with_own_work(profile: &mut Profile, cells: &[Cell]) -> Vec<Cell> {
+    let mut rows = RowsOfWork::from_profile(profile);
+    let mut moved = cells.to_vec();
+    for (at, node, object) in own_work(profile, cells) {
+        moved[at].stack = rows.stack(profile, node, object);
+    }
+    moved
+}
+
+/// The same in a profile to which [`with_own_work`] has added the stacks for all of its cells: these are some of them.
+#[must_use]
+pub fn with_known_own_work(profile: &Profile, cells: &[Cell]) -> Vec<Cell> {
+    let rows = RowsOfWork::from_profile(profile);
+    let mut moved = cells.to_vec();
+    for (at, node, object) in own_work(profile, cells) {
+        if let Some(stack) = rows.known(node, object) {
+            moved[at].stack = stack;
+        }
+    }
+    moved
+}
+
+/// What a runtime did for itself, and for whom.
+type NodeOfWork = (OwnWork, Option<StackId>);
+
+/// The cells in which a runtime works for itself, by their places: the work, and the object of the runtime.
+fn own_work(profile: &Profile, cells: &[Cell]) -> Vec<(usize, NodeOfWork, ObjectId)> {
     let roles = Roles::from_profile(profile);
     let walked = walk(profile, &roles);
     let threads = ThreadsOfMachines::from_profile(profile);
-    let mut rows = RowsOfWork::from_profile(profile);
-    let mut moved = cells.to_vec();
-    for cell in &mut moved {
+    let work = |(at, cell): (usize, &Cell)| {
         if walked.get(cell.stack.index()).is_none_or(|seen| seen.spoken.is_some()) {
-            continue;
+            return None;
         }
         let by_thread = threads.work(profile, cell.thread).map(|work| (work, None));
         let by_function = || {
             let (stack, work) = work_of_stack(profile, &walked, cell.stack)?;
             Some((work, profile.stacks[stack].parent))
         };
-        if let Some((work, parent)) = by_thread.or_else(by_function) {
-            let object = machine_of(profile, &roles, cell.stack);
-            cell.stack = rows.stack(profile, parent, work, object);
-        }
-    }
-    moved
+        Some((at, by_thread.or_else(by_function)?, machine_of(profile, &roles, cell.stack)))
+    };
+    cells.iter().enumerate().filter_map(work).collect()
 }
 
 /// The object of the runtime that a stack goes through: that of its outermost function that serves nobody.
@@ -219,17 +240,16 @@ impl RowsOfWork {
         Self { frames, stacks }
     }
 
-    fn stack(
-        &mut self,
-        profile: &mut Profile,
-        parent: Option<StackId>,
-        work: OwnWork,
-        object: ObjectId,
-    ) -> StackId {
+    fn stack(&mut self, profile: &mut Profile, (work, parent): NodeOfWork, object: ObjectId) -> StackId {
         let frame =
             *self.frames.entry((work, object)).or_insert_with(|| frame_of_work(profile, work, object));
         let node = StackNode { parent, frame };
         *self.stacks.entry(node).or_insert_with(|| profile.stacks.push(node))
+    }
+
+    fn known(&self, (work, parent): NodeOfWork, object: ObjectId) -> Option<StackId> {
+        let frame = *self.frames.get(&(work, object))?;
+        self.stacks.get(&StackNode { parent, frame }).copied()
     }
 }
 

@@ -347,7 +347,40 @@ fn the_rows_of_a_runtimes_own_work_are_added_once() {
     let rows = (p.functions.len(), p.frames.len(), p.stacks.len());
     let second = with_own_work(&mut p, &cells);
     assert_eq!(first, second);
+    assert_eq!(first, with_known_own_work(&p, &cells), "and found where the profile does not change");
     assert_eq!(rows, (p.functions.len(), p.frames.len(), p.stacks.len()));
+}
+
+#[test]
+fn threads_without_names_of_their_own_are_told_by_where_they_begin() {
+    let mut b = Builder::new(true);
+    let process = b.process(Process { name: "prog".into(), pid: 7, ..Process::default() });
+    let image = b.object(Object::new("/bin/prog", ObjectKind::File));
+    let libc = b.object(Object::new("/lib/libc.so.6", ObjectKind::File));
+    let mut names = Vec::new();
+    for (tid, name, stack, begins) in [
+        (7, "prog", ["_start", "main"], None),
+        (8, "prog", ["start_thread", "work"], Some("work")),
+        (9, "prog", ["start_thread", "listen"], Some("listen")),
+        (10, "logger", ["start_thread", "log"], None),
+        (11, "prog", ["start_thread", "memcpy"], None),
+    ] {
+        let thread = b.thread(process, tid, name);
+        let mut at = None;
+        for function in stack {
+            let object = if matches!(function, "start_thread" | "memcpy") { libc } else { image };
+            let function = b.function(object, function);
+            let frame = b.plain_frame(function);
+            at = Some(b.stack(at, frame));
+        }
+        b.add(thread, at.expect("a stack"), Weight { samples: 1, user_ns: 1, system_ns: 0 });
+        names.push(begins);
+    }
+    let p = b.finish();
+    let found = beginnings(&p, &p.cells);
+    let found: Vec<Option<&str>> =
+        found.iter().map(|f| f.map(|function| p.functions[function].name.as_str())).collect();
+    assert_eq!(found, names);
 }
 
 proptest! {

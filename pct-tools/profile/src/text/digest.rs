@@ -62,7 +62,7 @@ fn few(all: Vec<String>, most: usize) -> String {
 /// The hottest functions: a head, rows, and a line for the rest.
 fn functions(profile: &mut Profile, cells: &[Cell], lines: usize, layout: &Layout) -> String {
     let mut table = Flat::count_owners(profile, cells, Whose::Owner, Split::Merged, Order::Own);
-    let worth = flat::rows_worth_a_glance(&table);
+    let worth = table.rows_worth_a_glance();
     // Below the head and above the line for the rest.
     let room = lines.saturating_sub(2).max(1);
     let mut rows = (1..=worth.max(1)).take_while(|rows| flat::lines_of_rows(&table, *rows) <= room).count();

@@ -215,7 +215,7 @@ pub fn table(profile: &Profile, flat: &Flat, wanted: Columns, layout: &Layout) -
     for (at, row) in flat.rows[..visible].iter().enumerate() {
         let cells = fields.iter().map(|field| (field.cell)(&context, row)).collect();
         table.row(Rank::from_share(row.own.cpu_ns(), flat.total.cpu_ns()), cells);
-        for &(label, weight) in callees_worth_a_line(flat, at) {
+        for &(label, weight) in flat.callees_worth_a_line(at) {
             let cells = fields.iter().map(|field| (field.callee)(&context, label, weight)).collect();
             table.row(Rank::Low, cells);
         }
@@ -235,27 +235,10 @@ pub fn table(profile: &Profile, flat: &Flat, wanted: Columns, layout: &Layout) -
     text
 }
 
-/// A row below this part of the total, one in so many, has no place in a table that is to be read at a glance.
-const WORTH_A_ROW: u64 = 200;
-
-/// How many rows, from the first one on, are worth a glance.
-#[must_use]
-pub fn rows_worth_a_glance(flat: &Flat) -> usize {
-    let least = (flat.total.cpu_ns() / WORTH_A_ROW).max(1);
-    flat.rows.iter().take_while(|row| row.own.cpu_ns() >= least).count()
-}
-
 /// How many lines the first rows of the table take, with those of what they called.
 #[must_use]
 pub(super) fn lines_of_rows(flat: &Flat, rows: usize) -> usize {
-    (0..rows.min(flat.rows.len())).map(|at| 1 + callees_worth_a_line(flat, at).count()).sum()
-}
-
-/// The functions called by a row's that took more than a tenth of its time, and a hundredth of all.
-fn callees_worth_a_line(flat: &Flat, at: usize) -> impl Iterator<Item = &(Label, Weight)> {
-    let own = flat.rows[at].own.cpu_ns();
-    let least = (own / 10).max(flat.total.cpu_ns() / 100);
-    flat.callees.get(at).into_iter().flatten().take_while(move |(_, weight)| weight.cpu_ns() > least)
+    (0..rows.min(flat.rows.len())).map(|at| 1 + flat.callees_worth_a_line(at).count()).sum()
 }
 
 /// Header of the CSV form.
