@@ -16,6 +16,7 @@ use lttv_page::tiles::{TileAsk, tile};
 use lttv_page::view::LaneRef;
 use lttv_page::windows::Unanswered;
 use lttv_page::{Recording, Shown, Store};
+use pct_icicle::GroupWeights;
 use pct_kit::Cpu;
 use pct_kit::kernel_trace::{Shape, write};
 
@@ -36,15 +37,27 @@ fn recording(samples: i64, threads: i64) -> Recording {
         };
         let tid = u32::try_from(1000 + t).unwrap_or(0);
         let samples = Arc::new((0..each).map(sample).collect());
-        Thread { pid: 1000, tid, process: "bench".into(), name: "bench".into(), samples }
+        Thread {
+            pid: 1000,
+            tid,
+            process: "bench".into(),
+            name: "bench".into(),
+            begins: String::new(),
+            samples,
+        }
     });
-    let function = |f: u32| Function { name: format!("function{f}"), object: format!("object{}", f % 7) };
+    let function = |f: u32| Function {
+        name: format!("function{f}"),
+        object: format!("object{}", f % 7),
+        group: format!("object{}", f % 7).into(),
+    };
     Recording {
         name: "bench".into(),
         start_ns: START,
         threads: threads.collect(),
         functions: (0..FUNCTIONS).map(function).collect(),
         stacks: (0..FUNCTIONS).collect(),
+        groups: GroupWeights::default(),
         marks: Vec::new(),
         notes: Vec::new(),
         windows: Arc::new(Unanswered),

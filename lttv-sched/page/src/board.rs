@@ -224,11 +224,11 @@ pub fn named(store: &Store, trace: usize, key: u32) -> Option<Named> {
     let plain = |name: String, colour| Some(Named { name, object: String::new(), colour });
     match meaning {
         Key::State(name) => plain(name.to_owned(), colour_of_state(key)),
-        Key::Name(name) => plain(name.to_string(), colour_of(&name, &name)),
+        Key::Name(name) => plain(name.to_string(), colour_of_event(&name)),
         Key::Function(number) => {
             let recording = store.trace(trace)?.recording.as_ref()?;
             let function = recording.functions.get(usize::try_from(number).ok()?)?;
-            let colour = colour_of(&function.object, &function.name);
+            let colour = store.palette().of_function(&function.group, &function.name);
             Some(Named { name: function.name.clone(), object: function.object.clone(), colour })
         }
     }
@@ -238,11 +238,11 @@ pub fn named(store: &Store, trace: usize, key: u32) -> Option<Named> {
 pub(crate) fn colour_of_key(store: &Store, trace: usize, key: u32) -> Option<Rgb> {
     match store.timeline(trace)?.meaning(key)? {
         Key::State(_) => Some(colour_of_state(key)),
-        Key::Name(name) => Some(colour_of(&name, &name)),
+        Key::Name(name) => Some(colour_of_event(&name)),
         Key::Function(number) => {
             let recording = store.trace(trace)?.recording.as_ref()?;
             let function = recording.functions.get(usize::try_from(number).ok()?)?;
-            Some(colour_of(&function.object, &function.name))
+            Some(store.palette().of_function(&function.group, &function.name))
         }
     }
 }
@@ -252,9 +252,9 @@ pub fn colour_of_state(key: u32) -> Rgb {
     usize::try_from(key).ok().and_then(|at| STATE_COLOURS.get(at)).copied().unwrap_or(STATE_COLOURS[0])
 }
 
-/// Hue by the object, lightness by the function: the same everywhere and every time.
-fn colour_of(object: &str, name: &str) -> Rgb {
-    let hue = f64::from(name_hash(object) % 360) / 60.0;
+/// The colour of events: by their name, the same everywhere and every time.
+fn colour_of_event(name: &str) -> Rgb {
+    let hue = f64::from(name_hash(name) % 360) / 60.0;
     let light = 0.46 + f64::from(name_hash(name) % 24) / 100.0;
     let chroma = (1.0 - (2.0 * light - 1.0).abs()) * 0.55;
     let side = chroma * (1.0 - (hue % 2.0 - 1.0).abs());

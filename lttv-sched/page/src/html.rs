@@ -49,15 +49,17 @@ pub(crate) fn message(status: u16, text: &str) -> Response {
 /// Where the page leads besides itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Links {
-    /// To the other pages about the same recording, if there are any.
-    pub back: Option<String>,
+    /// The program whose only recording is shown.
+    pub program: Option<String>,
+    /// To the other pages about the same recording, each with its name; the first is the first page.
+    pub parts: Vec<(String, String)>,
     /// To the end of the server.
     pub quit: String,
 }
 
 impl Default for Links {
     fn default() -> Links {
-        Links { back: None, quit: "deep?quit".into() }
+        Links { program: None, parts: Vec::new(), quit: "deep?quit".into() }
     }
 }
 
@@ -101,13 +103,16 @@ pub(crate) fn page(store: &Store, view: &View, frame: &PageParts<'_>) -> String 
             }))
             body {
                 header.top {
-                    a.brand href=(links.back.as_deref().unwrap_or("tl")) { "pct" }
-                    span.program title=(title) { (cut(&title, 60)) }
+                    a.brand href=(links.parts.first().map_or("tl", |part| &part.1)) { "pct" }
+                    span.program title=(title) { (cut(links.program.as_ref().unwrap_or(&title), 60)) }
                     span.facts { (facts(store, span)) }
                     button.theme type="button" id="theme" hidden { "light / dark" }
                 }
-                @if let Some(back) = &links.back {
-                    nav.sections aria-label="the program" { a href=(back) { "overview" } span aria-current="page" { "timeline" } }
+                @if !links.parts.is_empty() {
+                    nav.sections aria-label="the program" {
+                        @for (name, address) in &links.parts { a href=(address) { (name) } }
+                        span aria-current="page" { "timeline" }
+                    }
                 }
                 main {
                     p.warning id="news" role="status" hidden[frame.news.is_empty()] { (frame.news) }

@@ -14,6 +14,8 @@ use lttv_engine::source::{
 };
 use lttv_engine::time::Time;
 
+use pct_icicle::GroupWeights;
+use pct_icicle::text::short_name;
 use rustc_hash::FxHashMap;
 
 pub use crate::samples::{Sample, SamplePosition, Samples};
@@ -30,6 +32,8 @@ pub struct Thread {
     pub process: String,
     /// Its own name.
     pub name: String,
+    /// The function in which it begins what it was made for, where its name does not tell it from others; else empty.
+    pub begins: String,
     /// The samples.
     pub samples: Arc<Samples>,
 }
@@ -41,6 +45,8 @@ pub struct Function {
     pub name: String,
     /// Name of the program or library in which it lies.
     pub object: String,
+    /// What its colour stands for: the language, or for machine code the object.
+    pub group: Arc<str>,
 }
 
 /// A recording.
@@ -55,6 +61,8 @@ pub struct Recording {
     pub functions: Vec<Function>,
     /// The function that runs in each stack, by its place in `functions`.
     pub stacks: Arc<[u32]>,
+    /// CPU time of each group of functions in the whole recording, ns.
+    pub groups: GroupWeights,
     /// Instants that the program has named, in order of time.
     pub marks: Vec<(i64, String)>,
     /// Things to know: what was lost, what could not be read.
@@ -104,10 +112,11 @@ pub(crate) fn marks_by_name(recording: &Recording) -> (Vec<&str>, Vec<(i64, u32)
 
 /// The name of a thread's lane.
 pub(crate) fn lane_name(thread: &Thread) -> String {
-    let own = if thread.name.is_empty() { &thread.process } else { &thread.name };
-    match *own == thread.process {
-        true => format!("{own} ({})", thread.tid),
-        false => format!("{}/{own} ({})", thread.process, thread.tid),
+    let own = [&thread.begins, &thread.name].into_iter().find(|name| !name.is_empty());
+    match own.map(|own| short_name(own).unwrap_or_else(|| own.clone())) {
+        // What tells a lane from others comes first: a long name is cut at its end.
+        Some(own) if own != thread.process => format!("{own} \u{b7} {} ({})", thread.process, thread.tid),
+        _ => format!("{} ({})", thread.process, thread.tid),
     }
 }
 
@@ -308,6 +317,7 @@ pub(crate) mod tests {
             tid,
             process: "prog".into(),
             name: if tid == 10 { "prog".into() } else { "worker".into() },
+            begins: String::new(),
             samples: Arc::new(
                 (0..n)
                     .map(|i| Sample {
@@ -318,13 +328,15 @@ pub(crate) mod tests {
                     .collect(),
             ),
         };
-        let function = |name: &str| Function { name: name.into(), object: "prog".into() };
+        let function =
+            |name: &str| Function { name: name.into(), object: "prog".into(), group: "prog".into() };
         Recording {
             name: "two threads".into(),
             start_ns: 1_000_000_000,
             threads: vec![thread(10, &|_| 0), thread(11, &|i| if i % 2 == 0 { 1 } else { 2 })],
             functions: ["one", "two", "three<T>"].map(function).into(),
             stacks: [0, 1, 2].into(),
+            groups: GroupWeights::default(),
             marks: vec![(1_000_000_500, "phase".into())],
             notes: Vec::new(),
             windows: Arc::new(crate::windows::Unanswered),
@@ -336,7 +348,7 @@ pub(crate) mod tests {
         let mut recording = two_threads(5);
         let source = SampleSource::new(&mut recording);
         let names: Vec<&str> = source.tracefiles().iter().map(|info| &*info.name).collect();
-        assert_eq!(names, ["prog (10)", "prog/worker (11)", "marks"]);
+        assert_eq!(names, ["prog (10)", "worker \u{b7} prog (11)", "marks"]);
         assert_eq!(source.time_span(), Some((Time(1_000_000_000), Time(1_004_000_000))));
         let mut cursor = source.cursor(1).expect("a cursor");
         let head = cursor.seek_time(Time(1_000_000_001)).expect("seeks").expect("an event");

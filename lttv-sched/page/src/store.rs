@@ -10,6 +10,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use pct_icicle::{GroupWeights, Palette};
+
 use lttv_engine::call::Event;
 use lttv_engine::driver::{Driver, Handle};
 use lttv_engine::engine::Engine;
@@ -124,6 +126,8 @@ pub struct Store {
     searches: Searches,
     /// How long a request over a whole window may take.
     patience: Duration,
+    /// The colours of the functions of all recordings.
+    palette: Palette,
 }
 
 /// What the thread that keeps results knows of a trace.
@@ -151,6 +155,20 @@ fn keep_when_whole(passed: Receiver<usize>, rows: Vec<KeptRow>, engine: Handle) 
     };
     // No thread to be had: the next run computes it again.
     drop(std::thread::Builder::new().name("timeline-kept".into()).spawn(keep));
+}
+
+/// What each group of functions weighs in all recordings.
+fn groups_of<'s>(traces: impl Iterator<Item = &'s Shown>) -> GroupWeights {
+    let mut whole = 0u64;
+    let mut of: HashMap<String, u64> = HashMap::new();
+    for recording in traces.filter_map(|shown| shown.recording.as_ref()) {
+        whole = whole.saturating_add(recording.groups.whole);
+        for (name, weight) in &recording.groups.of {
+            let sum = of.entry(name.clone()).or_default();
+            *sum = sum.saturating_add(*weight);
+        }
+    }
+    GroupWeights { whole, of: of.into_iter().collect() }
 }
 
 /// The owner of what no page can take back.
@@ -205,6 +223,7 @@ impl Store {
             kept.push(of_row);
         }
         drop(to_keep);
+        let palette = Palette::from_weights(&groups_of(traces.iter().map(|row| &row.shown)));
         let steps: Arc<Steps> = Arc::default();
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let (stepped, says) = (steps.clone(), said.clone());
@@ -238,6 +257,7 @@ impl Store {
             said,
             searches: Searches::default(),
             patience: LONG_PATIENCE,
+            palette,
         })
     }
 
@@ -246,6 +266,11 @@ impl Store {
     pub fn patient(mut self, patience: Duration) -> Store {
         self.patience = patience;
         self
+    }
+
+    /// The colours of the functions of all recordings.
+    pub fn palette(&self) -> &Palette {
+        &self.palette
     }
 
     /// The traces.

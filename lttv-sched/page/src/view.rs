@@ -71,6 +71,31 @@ impl Tab {
     }
 }
 
+/// By what the table of functions is ordered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum FunctionOrder {
+    /// What they own.
+    #[default]
+    Owned,
+    /// What they spent themselves.
+    Own,
+    /// What they spent with all that they called.
+    Total,
+}
+
+impl FunctionOrder {
+    /// All of them with their words in addresses and on the page, and what these mean.
+    pub const ALL: [(FunctionOrder, &'static str, &'static str); 3] = [
+        (
+            FunctionOrder::Owned,
+            "self",
+            "time in the function, and in what worked for it: libraries, runtime, kernel",
+        ),
+        (FunctionOrder::Own, "leaf", "time in the function's own machine code"),
+        (FunctionOrder::Total, "total", "time in it and in everything that it called"),
+    ];
+}
+
 /// What is seen.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct View {
@@ -102,6 +127,8 @@ pub struct View {
     pub hit: Option<i64>,
     /// How small the branches of the call tree are that are shown: 0 is the usual, up to [`MOST_DETAIL`].
     pub detail: u32,
+    /// Order of the table of functions.
+    pub by: FunctionOrder,
 }
 
 /// From this one on the call tree shows every branch.
@@ -207,6 +234,7 @@ impl View {
             search: String::new(),
             hit: None,
             detail: 0,
+            by: FunctionOrder::default(),
         }
     }
 
@@ -242,6 +270,10 @@ impl View {
                 "fn" => view.function = text.chars().take(LONGEST_FUNCTION).collect(),
                 "q" => view.search = short(&text),
                 "hit" => view.hit = Some(number(key, &text)?),
+                "by" => {
+                    let known = FunctionOrder::ALL.iter().find(|row| row.1 == text);
+                    view.by = known.map(|row| row.0).unwrap_or_default();
+                }
                 "detail" => view.detail = number::<u32>(key, &text)?.min(MOST_DETAIL),
                 word => {
                     if let Some(filter) = view.filters.by_word(word) {
@@ -296,6 +328,9 @@ impl View {
         }
         if self.detail > 0 {
             let _ = write!(out, "&detail={}", self.detail);
+        }
+        if let Some(row) = FunctionOrder::ALL.iter().skip(1).find(|row| row.0 == self.by) {
+            let _ = write!(out, "&by={}", row.1);
         }
         out
     }
@@ -363,6 +398,7 @@ mod tests {
             search: "ret = -1".into(),
             hit: Some(-3),
             detail: 2,
+            by: FunctionOrder::Total,
         };
         assert_eq!(View::parse(&view.query(), (0, 1)), Ok(view));
         let whole = View::whole((10, 2000));

@@ -151,12 +151,18 @@ pub struct FunctionRow {
     pub name: String,
     /// Name of the program or library.
     pub object: String,
+    /// CPU time that it owns: its own, and that of the libraries, runtime and kernel that worked for it.
+    pub owned_ns: u64,
     /// CPU time in the function itself.
     pub own_ns: u64,
     /// CPU time in it and in what it called.
     pub total_ns: u64,
+    /// Samples that it owns.
+    pub owned_samples: u64,
     /// Samples in the function itself.
     pub samples: u64,
+    /// Samples with it on the stack.
+    pub total_samples: u64,
 }
 
 /// What a range spent where.
@@ -166,7 +172,7 @@ pub struct WindowSums {
     pub samples: u64,
     /// CPU time that they stand for.
     pub cpu_ns: u64,
-    /// Functions, the heaviest by own time first; those without own time are not there.
+    /// Functions on the stacks, in any order.
     pub functions: Vec<FunctionRow>,
     /// The trees that were asked for; siblings stand with the heaviest first.
     pub trees: Vec<Vec<CallNode>>,

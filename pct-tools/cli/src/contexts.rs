@@ -2,10 +2,12 @@
 
 use crate::look::Look;
 use anyhow::{Result, bail};
-use pct_native::{Apart, Made, graph::MOST_EDGES, make_with_memory};
-use pct_profile::Profile;
+use pct_native::{Apart, Beside, Made, graph::MOST_EDGES, make_with};
+use pct_profile::flat::Order;
+use pct_profile::fold::Whose;
 use pct_profile::load::{Options, WantedMemory};
 use pct_profile::memory::{Measure, MemoryCell, Selection};
+use pct_profile::{Flat, Profile, Split};
 
 /// How stacks become call contexts.
 #[derive(clap::Args, Clone, Debug)]
@@ -38,15 +40,17 @@ pub enum Share {
 ///
 /// # Errors
 /// When it has no samples.
-pub fn made(profile: &Profile, look: &Look, fold: &Fold) -> Result<Made> {
+pub fn made(profile: &mut Profile, look: &Look, fold: &Fold) -> Result<Made> {
     let cells = look.cells(profile);
     let apart = Apart { threads: fold.threads == Share::Split, processes: fold.processes == Share::Split };
     let memory = memory(profile, look, apart);
     if cells.is_empty() && !profile.cells.is_empty() && memory.is_empty() {
         bail!("none of the {} samples is in the part that was asked for", profile.total().samples);
     }
-    let mut made = make_with_memory(profile, &cells, &memory, apart, fold.nodes)?;
-    if !memory.is_empty() {
+    let owners = Flat::count_owners(profile, &cells, Whose::Owner, Split::Merged, Order::Own);
+    let beside = Beside { memory, owners };
+    let mut made = make_with(profile, &cells, &beside, apart, fold.nodes)?;
+    if !beside.memory.is_empty() {
         made.recorded.side.account.extend(about_memory(profile));
     }
     Ok(made)
@@ -70,10 +74,14 @@ fn memory(profile: &Profile, look: &Look, apart: Apart) -> Vec<MemoryCell> {
 
 /// What readers must know of the columns of allocations.
 fn about_memory(profile: &Profile) -> Vec<String> {
-    let seeds: Vec<String> =
-        profile.memory.processes.iter().map(|process| process.seed.to_string()).collect();
+    let processes = &profile.memory.processes;
+    let seeds: Vec<String> = processes.iter().take(2).map(|process| process.seed.to_string()).collect();
+    let more = match processes.len() - seeds.len() {
+        0 => String::new(),
+        n => format!(" and those of {} more", pct_num::count(n as u64, "process", "processes")),
+    };
     vec![format!(
-        "allocations and words (of 8 bytes) are estimates from samples (seed {}): {}",
+        "allocations and words (of 8 bytes) are estimates from samples (seed {}{more}): {}",
         seeds.join(", "),
         pct_profile::text::memory_words::limit(&profile.memory)
     )]

@@ -2,10 +2,11 @@
 
 pub mod memory;
 
-use pct_icicle::{Hint, Tree};
+use pct_icicle::{GroupWeights, Hint, Palette, Tree};
 use pct_profile::model::{Cell, FunctionId, Profile};
 use pct_profile::tree::NodeId;
 use pct_profile::{By, CallTree, Language, Quantity, Split, Unit};
+use rustc_hash::FxHashMap;
 
 /// The call tree as a tree of weighted names. Weights are in the [`unit()`] of the profile. With `reverse`, hot
 /// functions are at the root.
@@ -16,6 +17,7 @@ pub fn tree(profile: &Profile, cells: &[Cell], split: Split, reverse: bool) -> T
         CallTree::top_down(profile, cells, By::Function, split)
     };
     let mut tree = Tree::new("all");
+    tree.set_palette(Palette::from_weights(&groups(profile)));
     add(&mut tree, profile, &calls, |tree, id, weight| tree.add(id, weight));
     tree
 }
@@ -45,6 +47,16 @@ pub fn group(profile: &Profile, function: FunctionId) -> &str {
         Language::Native => profile.objects[profile.functions[function].object].name(),
         language => language.name(),
     }
+}
+
+/// The weight of each group of functions in the whole profile, whichever part of it is shown: it decides the colours.
+pub fn groups(profile: &Profile) -> GroupWeights {
+    let mut of: FxHashMap<&str, u64> = FxHashMap::default();
+    for cell in &profile.cells {
+        *of.entry(group(profile, profile.leaf(cell.stack))).or_default() += cell.weight.cpu_ns();
+    }
+    let whole = of.values().sum();
+    GroupWeights { whole, of: of.into_iter().map(|(name, weight)| (name.to_owned(), weight)).collect() }
 }
 
 fn add(

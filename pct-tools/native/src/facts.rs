@@ -3,16 +3,29 @@
 //! closing account.
 
 use crate::graph::{Graph, Proc};
-use pct_deep::native::{FunctionFacts, LineCost, ProcessFacts, Recorded, Side, StackNode, ThreadFacts};
+use pct_deep::native::{
+    CalleeFacts, FunctionFacts, LineCost, OwnerFacts, ProcessFacts, Recorded, Side, StackNode, ThreadFacts,
+};
 use pct_deep::{Id as _, PsId};
-use pct_profile::Profile;
+use pct_profile::flat::Row;
+use pct_profile::fold::beginnings;
 use pct_profile::model::{Cell, FileId, Id, StackId};
+use pct_profile::tree::Label;
+use pct_profile::{Flat, Language, Profile};
+use pct_text::elided;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// Nodes of the tree of stacks that are kept; small branches beyond are counted.
 const MOST_STACKS: usize = 20_000;
+
+/// Longest name of a function in a thread's name, in characters.
+const LONGEST_BEGINNING: usize = 40;
+/// Owners that are listed; the rest is counted.
+const MOST_OWNERS: usize = 1000;
+/// What is listed of the functions that an owner called.
+const MOST_CALLEES: usize = 20;
 
 /// What the stacks say, before it is known which procedure of the deep profile each function is.
 #[derive(Debug)]
@@ -45,9 +58,17 @@ pub fn stacks(profile: &Profile, cells: &[Cell]) -> Stacks {
     }
 }
 
-/// The facts of these cells; `procs` are the procedures of the deep profile in the order of their ids.
+/// The facts of these cells; `procs` are the procedures of the deep profile in the order of their ids, `by_owner` is
+/// the table of the cells' owners.
 #[must_use]
-pub fn facts(profile: &Profile, cells: &[Cell], graph: &Graph, procs: &[Proc], stacks: Stacks) -> Recorded {
+pub fn facts(
+    profile: &Profile,
+    cells: &[Cell],
+    graph: &Graph,
+    procs: &[Proc],
+    stacks: Stacks,
+    by_owner: &Flat,
+) -> Recorded {
     let mut ps_of: Vec<Option<PsId>> = vec![None; profile.functions.len()];
     for (i, proc) in procs.iter().enumerate() {
         if let Proc::Function(function) = proc {
@@ -63,7 +84,51 @@ pub fn facts(profile: &Profile, cells: &[Cell], graph: &Graph, procs: &[Proc], s
     let mut side = side(profile, cells, graph);
     side.stacks_known = stacks.known;
     side.functions = functions(profile, cells, graph, procs, &stacks.functions);
+    side.languages = languages(profile, procs);
+    side.owners = by_owner
+        .rows
+        .iter()
+        .enumerate()
+        .take(MOST_OWNERS)
+        .map(|(at, row)| owner(profile, &ps_of, by_owner, at, row))
+        .collect();
+    let beyond = by_owner.rows.get(MOST_OWNERS..).unwrap_or_default();
+    side.owners_beyond = (beyond.len() as u64, beyond.iter().map(|row| row.own.cpu_ns()).sum());
     Recorded { side, stacks: tree, stacks_left_out: stacks.left_out, lines: stacks.lines, has_lines: true }
+}
+
+/// The interpreted languages with the numbers of their procedures.
+fn languages(profile: &Profile, procs: &[Proc]) -> Vec<(String, Vec<u32>)> {
+    let mut found: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    for (number, proc) in (1..).zip(procs) {
+        let Proc::Function(function) = proc else { continue };
+        let language = profile.language(*function);
+        if language != Language::Native {
+            found.entry(language.name()).or_default().push(number);
+        }
+    }
+    found.into_iter().map(|(language, numbers)| (language.to_owned(), numbers)).collect()
+}
+
+fn owner(profile: &Profile, ps_of: &[Option<PsId>], table: &Flat, at: usize, row: &Row) -> OwnerFacts {
+    let number = |label: Label| {
+        let function = label.function(profile);
+        function.and_then(|function| ps_of.get(function.index()).copied().flatten()).map_or(0, PsId::number)
+    };
+    let callees = table.callees.get(at).into_iter().flatten().take(MOST_CALLEES);
+    OwnerFacts {
+        ps: row.label.map_or(0, number),
+        name: row.label.map_or_else(String::new, |label| label.name(profile)),
+        ns: row.own.cpu_ns(),
+        total_ns: row.total.cpu_ns(),
+        callees: callees
+            .map(|&(label, weight)| CalleeFacts {
+                ps: number(label),
+                name: label.name(profile),
+                ns: weight.cpu_ns(),
+            })
+            .collect(),
+    }
 }
 
 fn side(profile: &Profile, cells: &[Cell], graph: &Graph) -> Side {
@@ -73,12 +138,18 @@ fn side(profile: &Profile, cells: &[Cell], graph: &Graph) -> Side {
         sum.0 += cell.weight.samples;
         sum.1 += cell.weight.cpu_ns();
     }
+    let begins = beginnings(profile, cells);
     let mut threads: Vec<ThreadFacts> = threads
         .into_iter()
         .map(|(i, (samples, ns))| {
             let thread = &profile.threads[Id::from_index(i)];
             let process = &profile.processes[thread.process];
-            ThreadFacts { pid: process.pid, tid: thread.tid, samples, ns, name: thread.name.clone() }
+            let begins = begins[i].map(|function| profile.functions[function].name.as_str());
+            let name = match begins {
+                Some(begins) => format!("{} \u{b7} {}", elided(begins, LONGEST_BEGINNING), thread.name),
+                None => thread.name.clone(),
+            };
+            ThreadFacts { pid: process.pid, tid: thread.tid, samples, ns, name }
         })
         .collect();
     threads.sort_by(|a, b| b.ns.cmp(&a.ns).then(a.tid.cmp(&b.tid)));
@@ -297,8 +368,10 @@ fn lines(profile: &Profile, weights: &[(u64, u64)]) -> Vec<LineCost> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::make;
+    use crate::{Beside, make, make_with};
     use pct_deep::Compensation;
+    use pct_profile::flat::Order;
+    use pct_profile::fold::Whose;
     use pct_profile::model::{Builder, Object, ObjectKind, Process, Weight};
     use pct_profile::{By, Flat, Split};
     use proptest::prelude::*;
@@ -379,6 +452,21 @@ mod tests {
                     prop_assert_eq!(long.csd_total(csd), short.csd_total(csd));
                 }
             }
+        }
+
+        #[test]
+        fn owners_have_all_time(
+            lines in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 1..10), 1u64..1000), 1..30)
+        ) {
+            let mut p = profile(&lines);
+            let cells = p.cells.clone();
+            let owners = Flat::count_owners(&mut p, &cells, Whose::Owner, Split::Merged, Order::Own);
+            let beside = Beside { owners, ..Beside::default() };
+            let made = make_with(&p, &cells, &beside, Default::default(), usize::MAX).unwrap();
+            let side = &made.recorded.side;
+            prop_assert_eq!(side.owners.iter().map(|o| o.ns).sum::<u64>(), p.total().cpu_ns());
+            prop_assert!(side.owners.iter().all(|o| o.ps > 0 && o.ns <= o.total_ns));
+            prop_assert_eq!(side.owners_beyond, (0, 0));
         }
 
         #[test]

@@ -27,9 +27,9 @@ pub use graph::{Apart, Graph};
 
 use pct_deep::native::{Allocated, Recorded};
 use pct_deep::{Compensation, DeepData, DeepError};
-use pct_profile::Profile;
 use pct_profile::memory::MemoryCell;
 use pct_profile::model::Cell;
+use pct_profile::{Flat, Profile};
 
 /// A deep profile made of a recording.
 #[derive(Debug)]
@@ -57,17 +57,26 @@ pub struct Sisters {
 /// # Errors
 /// When there is no sample, or a table is too large for the format.
 pub fn make(profile: &Profile, cells: &[Cell], apart: Apart, most: usize) -> Result<Made, NativeError> {
-    make_with_memory(profile, cells, &[], apart, most)
+    make_with(profile, cells, &Beside::default(), apart, most)
 }
 
-/// [`make`], whose allocations are those of `memory`: estimates in whole numbers, whose sums are exact.
+/// What is known of a profile beside its cells.
+#[derive(Debug, Default)]
+pub struct Beside {
+    /// What its allocations are: estimates in whole numbers, whose sums are exact.
+    pub memory: Vec<MemoryCell>,
+    /// The table of the same cells by owner ([`Flat::count_owners`]); no row: unknown.
+    pub owners: Flat,
+}
+
+/// [`make`], with what is known beside the cells.
 ///
 /// # Errors
 /// When there is no sample, or a table is too large for the format.
-pub fn make_with_memory(
+pub fn make_with(
     profile: &Profile,
     cells: &[Cell],
-    memory: &[MemoryCell],
+    beside: &Beside,
     apart: Apart,
     most: usize,
 ) -> Result<Made, NativeError> {
@@ -75,16 +84,16 @@ pub fn make_with_memory(
         let stacks = scope.spawn(|| facts::stacks(profile, cells));
         let mut graph = Graph::new();
         graph.add_apart(profile, cells, apart, most);
-        graph.add_memory(profile, memory, most);
+        graph.add_memory(profile, &beside.memory, most);
         let (data, procs) = deep::deep_and_procs(profile, &graph, Allocated::All)?;
-        let sisters = if memory.is_empty() {
+        let sisters = if beside.memory.is_empty() {
             None
         } else {
             let of = |view| deep::deep_and_procs(profile, &graph, view).map(|(data, _)| data);
             Some(Sisters { live: of(Allocated::Live)?, peak: of(Allocated::Peak)? })
         };
         let stacks = stacks.join().expect("walking stacks does not panic");
-        let mut recorded = facts::facts(profile, cells, &graph, &procs, stacks);
+        let mut recorded = facts::facts(profile, cells, &graph, &procs, stacks, &beside.owners);
         if sisters.is_some() {
             recorded.side.allocs_known = true;
             recorded.side.memory = Some(Allocated::All);

@@ -22,6 +22,10 @@
 //! build-id HEX PATH
 //! loss SAMPLES CAUSE
 //! function PS SAMPLES STACKED NS   samples in the procedure itself, samples and nanoseconds with it on the stack
+//! spoken LANGUAGE PS...            procedures of an interpreted language
+//! owner NS TOTAL_NS PS NAME        whose time it is, the most first; PS 0: no procedure
+//! callee NS PS NAME                what that owner spent in what it called; PS 0: NAME is a module
+//! owners-beyond N NS               owners that are not listed, and their time
 //! ```
 
 use crate::id::PsId;
@@ -69,6 +73,33 @@ pub struct FunctionFacts {
     pub stacked: u64,
     /// Nanoseconds of those.
     pub stacked_ns: u64,
+}
+
+/// A function of the program's own language, with the time that it and what works for it spent: the library functions
+/// that it called, the allocator, the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OwnerFacts {
+    /// Its number as a procedure; 0: it is none (`[garbage collector]`).
+    pub ps: u32,
+    /// Its name.
+    pub name: String,
+    /// Nanoseconds that it owns.
+    pub ns: u64,
+    /// Nanoseconds with it on the stack.
+    pub total_ns: u64,
+    /// What it spent in what it called, the most first.
+    pub callees: Vec<CalleeFacts>,
+}
+
+/// What an owner called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CalleeFacts {
+    /// Its number as a procedure; 0: all functions without names of a module.
+    pub ps: u32,
+    /// Its name, or that of the module.
+    pub name: String,
+    /// Nanoseconds, which are the owner's.
+    pub ns: u64,
 }
 
 /// Which view of memory the columns of allocations have.
@@ -147,6 +178,12 @@ pub struct Side {
     pub losses: Vec<(u64, String)>,
     /// By procedure, in the order of their ids; empty: unknown.
     pub functions: Vec<FunctionFacts>,
+    /// Interpreted languages, each with the numbers of its procedures.
+    pub languages: Vec<(String, Vec<u32>)>,
+    /// Whose time it is, the most first; empty: unknown.
+    pub owners: Vec<OwnerFacts>,
+    /// Number of owners that are not listed, and their nanoseconds.
+    pub owners_beyond: (u64, u64),
 }
 
 /// Why a text is not a side file.
@@ -205,6 +242,19 @@ impl Side {
         }
         for (i, f) in self.functions.iter().enumerate() {
             let _ = writeln!(out, "function {} {} {} {}", i + 1, f.samples, f.stacked, f.stacked_ns);
+        }
+        for (language, procedures) in &self.languages {
+            let numbers: Vec<String> = procedures.iter().map(u32::to_string).collect();
+            let _ = writeln!(out, "spoken {} {}", flat(language), numbers.join(" "));
+        }
+        for owner in &self.owners {
+            let _ = writeln!(out, "owner {} {} {} {}", owner.ns, owner.total_ns, owner.ps, flat(&owner.name));
+            for callee in &owner.callees {
+                let _ = writeln!(out, "callee {} {} {}", callee.ns, callee.ps, flat(&callee.name));
+            }
+        }
+        if self.owners_beyond.0 > 0 {
+            let _ = writeln!(out, "owners-beyond {} {}", self.owners_beyond.0, self.owners_beyond.1);
         }
         out
     }
@@ -286,6 +336,36 @@ impl Side {
                     stacked_ns: next()?,
                 });
             }
+            "spoken" => {
+                let (language, numbers) = value.split_once(' ')?;
+                let numbers =
+                    numbers.split(' ').filter(|word| !word.is_empty()).map(|word| word.parse().ok());
+                self.languages.push((language.to_owned(), numbers.collect::<Option<Vec<u32>>>()?));
+            }
+            "owner" => {
+                let mut words = value.splitn(4, ' ');
+                let mut next = || words.next();
+                self.owners.push(OwnerFacts {
+                    ns: next()?.parse().ok()?,
+                    total_ns: next()?.parse().ok()?,
+                    ps: next()?.parse().ok()?,
+                    name: next().unwrap_or("").to_owned(),
+                    callees: Vec::new(),
+                });
+            }
+            "callee" => {
+                let mut words = value.splitn(3, ' ');
+                let mut next = || words.next();
+                self.owners.last_mut()?.callees.push(CalleeFacts {
+                    ns: next()?.parse().ok()?,
+                    ps: next()?.parse().ok()?,
+                    name: next().unwrap_or("").to_owned(),
+                });
+            }
+            "owners-beyond" => {
+                let (count, ns) = value.split_once(' ')?;
+                self.owners_beyond = (count.parse().ok()?, ns.parse().ok()?);
+            }
             _ => {}
         }
         Some(())
@@ -359,6 +439,10 @@ mod tests {
             ids in proptest::collection::vec(("[0-9a-f]{4,8}", name()), 0..3),
             losses in proptest::collection::vec((any::<u64>(), name()), 0..3),
             functions in proptest::collection::vec(any::<[u64; 3]>(), 0..4),
+            languages in proptest::collection::vec(("[A-Z][a-z]{1,6}", proptest::collection::vec(any::<u32>(), 0..4)), 0..3),
+            owners in proptest::collection::vec((any::<[u64; 2]>(), any::<u32>(), name(),
+                proptest::collection::vec((any::<u64>(), any::<u32>(), name()), 0..3)), 0..4),
+            beyond in (1u64.., any::<u64>()),
         ) -> Side {
             Side {
                 length: numbers[0], hash: numbers[1], producer: words.0, calls_known: flags[0], exits_known: flags[1],
@@ -371,6 +455,11 @@ mod tests {
                 headline: words.2, account: lines, build_ids: ids, losses,
                 functions: functions.into_iter().map(|f| FunctionFacts {
                     samples: f[0], stacked: f[1], stacked_ns: f[2],
+                }).collect(),
+                languages, owners_beyond: beyond,
+                owners: owners.into_iter().map(|(n, ps, name, callees)| OwnerFacts {
+                    ps, name, ns: n[0], total_ns: n[1],
+                    callees: callees.into_iter().map(|(ns, ps, name)| CalleeFacts { ps, name, ns }).collect(),
                 }).collect(),
             }
         }

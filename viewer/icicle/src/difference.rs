@@ -118,12 +118,12 @@ impl<'a> Differences<'a> {
     /// The colours of some changes.
     pub(crate) fn keys(&self) -> Vec<Key> {
         if self.largest == 0.0 {
-            return vec![Key { colour: colour::difference(0.0), label: "no change".to_owned() }];
+            return vec![Key { colour: Some(colour::difference(0.0)), label: "no change".to_owned() }];
         }
         [-1.0, -0.25, 0.0, 0.25, 1.0]
             .into_iter()
             .map(|x| Key {
-                colour: colour::difference(x),
+                colour: Some(colour::difference(x)),
                 label: if x == 0.0 { "no change".to_owned() } else { self.signed(x * self.largest) },
             })
             .collect()

@@ -173,7 +173,7 @@ impl<'a> Picture<'a> {
         }
         let fill = match (&self.differences, node.group) {
             (Some(d), _) => d.colour(at),
-            (None, Some(group)) => self.groups.of_frame(group, name),
+            (None, Some(group)) => self.groups.of_frame(&tree.groups[group as usize], name),
             (None, None) if frame.node == 0 && node.hint == Hint::Auto => {
                 colour::node_colour(Hint::Other, name)
             }
@@ -234,14 +234,14 @@ impl KeyRows {
     fn draw(&self, out: &mut String, keys: &[Key], top: u64) {
         for (key, (row, x)) in keys.iter().zip(&self.at) {
             let y = top + row * 18;
-            let _ = write!(
-                out,
-                r#"<rect class="key" x="{}" y="{y}" width="12" height="12" fill="{}"/><text class="s" x="{}" y="{}">"#,
-                Short(x + 10.0),
-                key.colour,
-                Short(x + 27.0),
-                y + 10
-            );
+            if let Some(colour) = key.colour {
+                let x = Short(x + 10.0);
+                let _ = write!(
+                    out,
+                    r#"<rect class="key" x="{x}" y="{y}" width="12" height="12" fill="{colour}"/>"#
+                );
+            }
+            let _ = write!(out, r#"<text class="s" x="{}" y="{}">"#, Short(x + 27.0), y + 10);
             escape_into(out, &key.label);
             out.push_str("</text>");
         }
@@ -308,7 +308,7 @@ impl std::fmt::Display for Short {
 mod tests {
     use super::*;
     use crate::layout::DiffBy;
-    use crate::tree::GroupWeights;
+    use crate::palette::{GroupWeights, Palette};
     use proptest::prelude::*;
 
     #[test]
@@ -442,12 +442,14 @@ mod tests {
             let id = t.add_stack([name], weight);
             t.set_group(id, name);
         }
-        t.set_group_weights(weights);
+        t.set_group_weights(weights.clone());
         let keys = legend(&t, &Options::default());
         let words: Vec<&str> = keys.iter().map(|k| k.label.as_str()).collect();
         assert_eq!(words, ["prog 53.0%", "libc 44.0%", "other 0.0%"]);
-        let colours: Vec<_> = [0, 1, 3].iter().map(|&place| colour::of_rank(place, "")).collect();
-        assert_eq!(keys.iter().map(|k| Some(k.colour)).collect::<Vec<_>>(), colours);
+        let palette = Palette::from_weights(&weights);
+        let colours: Vec<_> =
+            ["prog", "libc", "other"].iter().map(|group| Some(palette.of_group(group))).collect();
+        assert_eq!(keys.iter().map(|k| k.colour).collect::<Vec<_>>(), colours);
     }
 
     proptest! {

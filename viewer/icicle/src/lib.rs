@@ -13,9 +13,9 @@
 //! assert!(picture.starts_with("<svg"));
 //! ```
 //!
-//! In reading order: [`tree`] (the data), [`layout`] (tree to frames: numbers only), [`options`], [`colour`],
-//! `difference` (two profiles in one tree), [`mod@legend`], [`text`] (escaping, cutting), [`svg`](mod@draw)
-//! (frames to text).
+//! In reading order: `palette` (a colour for each group), [`tree`] (the data), [`layout`] (tree to frames: numbers
+//! only), [`options`], [`colour`], `difference` (two profiles in one tree), [`mod@legend`], [`text`] (escaping,
+//! cutting), [`svg`](mod@draw) (frames to text).
 //!
 //! Invariants: what is not drawn (too narrow, too deep) is counted and reported in the picture. No name, link or title
 //! becomes markup. The cost is one pass over all nodes, and one over those that are wide enough to be drawn.
@@ -31,6 +31,7 @@ pub mod draw;
 pub mod layout;
 pub mod legend;
 pub mod options;
+mod palette;
 mod sheet;
 pub mod text;
 pub mod tree;
@@ -40,5 +41,6 @@ pub use draw::{svg, write_svg};
 pub use layout::{DiffBy, Direction, Order};
 pub use legend::legend;
 pub use options::{Click, Drawn, Options};
+pub use palette::{GroupWeights, Palette};
 pub use sheet::{heat_class, page_head};
-pub use tree::{GroupWeights, NodeId, Tree};
+pub use tree::{NodeId, Tree};

@@ -4,6 +4,7 @@
 //! subtrees are one backward pass, and no walk can loop. Names and links are interned; a node is a few words.
 
 use crate::colour::Hint;
+use crate::palette::{GroupWeights, Palette};
 use std::collections::HashMap;
 
 /// A node of one [`Tree`]. It means nothing in another tree.
@@ -38,17 +39,10 @@ pub struct Tree {
     pub(crate) groups: Vec<Box<str>>,
     /// Weights of the groups in the whole of which this tree is a part.
     pub(crate) weights: Option<GroupWeights>,
+    /// The groups' colours, if others than the weights give.
+    pub(crate) palette: Option<Palette>,
     /// Text in tooltips after the weight, by node.
     pub(crate) details: HashMap<u32, Box<str>, Fast>,
-}
-
-/// Weights of groups in a whole of which a tree may be a part.
-#[derive(Clone, Debug, Default)]
-pub struct GroupWeights {
-    /// The weight of everything.
-    pub whole: u64,
-    /// The weight of each group.
-    pub of: Vec<(String, u64)>,
 }
 
 impl Tree {
@@ -64,6 +58,7 @@ impl Tree {
             marked: None,
             groups: Vec::new(),
             weights: None,
+            palette: None,
             details: HashMap::default(),
         };
         let name = tree.intern(root);
@@ -168,9 +163,15 @@ impl Tree {
         self.details.insert(id.0, detail.into());
     }
 
-    /// Gives groups the colours and shares that they have in the whole, so that the pictures of all parts agree.
+    /// Gives groups the shares that they have in the whole, and the colours by these shares unless
+    /// [`Tree::set_palette`] gives others, so that the pictures of all parts agree.
     pub fn set_group_weights(&mut self, weights: GroupWeights) {
         self.weights = Some(weights);
+    }
+
+    /// Gives groups their colours.
+    pub fn set_palette(&mut self, palette: Palette) {
+        self.palette = Some(palette);
     }
 
     /// Sets the group of the node (an object, a module). Nodes of one group have one colour, which the legend names.

@@ -5,6 +5,7 @@
     deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
 )]
 
+mod colours;
 pub mod display;
 mod memo;
 pub mod page;

@@ -2,8 +2,9 @@
 
 use crate::analysis::contour::{self, ContourState};
 use crate::analysis::{Bodies, Body, BodyCache, Failure};
+use crate::colours::Colours;
 use crate::memo::Memos;
-use crate::query::{Cmd, Prefs, PrefsIndication};
+use crate::query::{Cmd, Cost, Prefs, PrefsIndication};
 use crate::sources::Sources;
 use pct_deep::native::{self, Allocated, Recorded, Side};
 use pct_deep::procrep::ProcRep;
@@ -50,6 +51,7 @@ pub struct Subject {
     pub(crate) memos: Memos,
     source_names: OnceLock<HashSet<String>>,
     source_paths: Mutex<HashMap<String, Option<PathBuf>>>,
+    colours: OnceLock<Colours>,
 }
 
 /// The other available profiles, each with a name.
@@ -136,6 +138,7 @@ impl Subject {
             memos: Memos::default(),
             source_names: OnceLock::new(),
             source_paths: Mutex::default(),
+            colours: OnceLock::new(),
         }
     }
 
@@ -263,6 +266,12 @@ impl Subject {
             known.insert(file.to_owned(), found.clone());
         }
         found
+    }
+
+    /// The colours of its functions in pictures.
+    pub(crate) fn colours(&self) -> &Colours {
+        let cost = if self.times_matter() { Cost::Time } else { Cost::Callseqs };
+        self.colours.get_or_init(|| Colours::new(&self.profile, self.recorded.as_ref(), cost))
     }
 
     /// Whether times are worth showing: the program itself got more than 10 ticks.

@@ -9,6 +9,7 @@
 
 use crate::answer::{After, Answers, Form, Reply, Request, Response, SharedAnswers};
 use crate::viewer::render;
+use pct_reports::pages::parts;
 use pct_reports::query::{Cmd, Query, print};
 use pct_reports::render::html::{self, Beside, Notice, PageContext};
 use pct_reports::report::{Failure, ahead};
@@ -44,8 +45,12 @@ pub type OpenPage = Box<dyn Fn(&LinksBack) -> Result<SharedAnswers, String> + Se
 /// Targets of the links of an additional page, relative to its own address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinksBack {
-    /// The profile's page.
+    /// The program that ran.
+    pub program: String,
+    /// The profile's first page.
     pub profile: String,
+    /// The parts of the profile, each with its name: the first page, and the others if they are known.
+    pub parts: Vec<(String, String)>,
     /// The page that ends the server.
     pub quit: String,
 }
@@ -119,7 +124,7 @@ impl Shelved {
         let answers = match &*slot {
             Some((answers, _)) => Arc::clone(answers),
             // Other requests for this one wait here, so that it is opened once.
-            None => match (beside.open)(&LinksBack::to(&book.entry.name)) {
+            None => match (beside.open)(&self.links_back(i)) {
                 Ok(answers) => answers,
                 Err(why) => return Some(Err(why)),
             },
@@ -128,6 +133,23 @@ impl Shelved {
         drop(slot);
         forget(&self.open, KEPT_OPEN, |open| open.1);
         Some(Ok(answers))
+    }
+
+    fn links_back(&self, i: usize) -> LinksBack {
+        let entry = &self.books[i].entry;
+        let link = |cmd: &Cmd| format!("{UP}?{}", print(cmd, 1, None, &entry.name));
+        // A profile is not read for the names of its parts, nor waited for.
+        let slot = self.read[i].try_lock().ok();
+        let read = slot.as_ref().and_then(|slot| slot.as_ref());
+        let parts = match read {
+            Some(read) => parts(&read.subject).iter().map(|(name, cmd)| (name.clone(), link(cmd))).collect(),
+            None => vec![("overview".to_owned(), link(&Cmd::Menu))],
+        };
+        let program = match read {
+            Some(read) => read.subject.profile.program().into_owned(),
+            None => entry.title.clone(),
+        };
+        LinksBack { program, profile: link(&Cmd::Menu), parts, quit: link(&Cmd::Quit) }
     }
 
     /// The profile and when it was read. `again`: reads it now.
@@ -167,13 +189,6 @@ fn forget<T>(slots: &[Mutex<Option<T>>], most: usize, used: impl Fn(&T) -> u64) 
         if let Ok(mut slot) = slots[i].try_lock() {
             *slot = None;
         }
-    }
-}
-
-impl LinksBack {
-    fn to(name: &str) -> LinksBack {
-        let link = |cmd| format!("{UP}?{}", print(&cmd, 1, None, name));
-        LinksBack { profile: link(Cmd::Menu), quit: link(Cmd::Quit) }
     }
 }
 

@@ -57,6 +57,7 @@ const ABSENT: &[&str] = &[
     "cannot be analysed",
     "The program representation has no module named",
     "The stacks are known only where",
+    "Whose time it was is known only of recordings",
     "is not at hand",
     "nothing to compare with",
 ];
@@ -81,6 +82,7 @@ pub fn commands(subject: &Subject, options: &SweepOptions) -> Vec<Cmd> {
         Cmd::Search("a".to_owned()),
         Cmd::Search(String::new()),
         Cmd::Flame,
+        Cmd::Owners,
         Cmd::Recordings,
     ];
     out.extend([0, 1, 50, 90, 99, 101].map(|p| Cmd::Root(Some(p))));
@@ -300,7 +302,8 @@ fn table_problems(display: &Display) -> Vec<String> {
                     out.push(format!("row {row} of a table does not span its {} columns", t.columns));
                 }
             }
-            Item::List(List { items, .. }) | Item::Columns(items) => items.iter().for_each(|i| walk(i, out)),
+            Item::List(List { items, .. }) => items.iter().for_each(|i| walk(i, out)),
+            Item::Columns(columns) => columns.iter().flatten().for_each(|i| walk(i, out)),
             Item::Developer(i) => walk(i, out),
             _ => {}
         }

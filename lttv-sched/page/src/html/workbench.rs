@@ -2,7 +2,7 @@
 //! transforms that stand in the address. Each control is a link or a form, so all of it works without script.
 
 use maud::{Markup, PreEscaped, html};
-use pct_icicle::{Direction, GroupWeights, Options, Order, Tree, svg};
+use pct_icicle::{Direction, GroupWeights, Options, Order, Palette, Tree, svg};
 use pct_num::thousands;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
@@ -11,9 +11,9 @@ use super::call_tree;
 use crate::board::lane_of;
 use crate::recording::Recording;
 use crate::store::{Shown, Store};
-use crate::view::{Tab, View, choose, encoded, link};
+use crate::view::{FunctionOrder, Tab, View, choose, encoded, link};
 use crate::windows::{
-    CallNode, Filters, Listing, Listings, Transform, TransformKind, Trees, Window, WindowSums,
+    CallNode, Filters, FunctionRow, Listing, Listings, Transform, TransformKind, Trees, Window, WindowSums,
 };
 use crate::words::{MOST_ROWS, cut, duration, function, seconds, share, short};
 
@@ -51,6 +51,7 @@ fn asked<'s, T>(
 
 /// The part of the page about samples.
 pub(super) fn section(store: &Store, view: &View, tab: Tab, nonce: Option<&str>) -> Markup {
+    let style = PictureStyle { palette: store.palette(), nonce };
     html! {
         (filters(view))
         (chips(view))
@@ -68,10 +69,10 @@ pub(super) fn section(store: &Store, view: &View, tab: Tab, nonce: Option<&str>)
                         Err(why) => p.warning { (why) },
                     }
                 },
-                Tab::Sandwich => (each(store, view, &Trees::Sandwich(view.function.clone()), |sums| sandwich(sums, view, nonce))),
+                Tab::Sandwich => (each(store, view, &Trees::Sandwich(view.function.clone()), |sums| sandwich(sums, view, &style))),
                 Tab::Tree => (each(store, view, &Trees::Calls, |sums| call_tree::markup(sums, view))),
-                Tab::Inverted => (each(store, view, &Trees::Inverted, |sums| flame(sums, view, tab, nonce))),
-                _ => (each(store, view, &Trees::Calls, |sums| flame(sums, view, tab, nonce))),
+                Tab::Inverted => (each(store, view, &Trees::Inverted, |sums| flame(sums, view, tab, &style))),
+                _ => (each(store, view, &Trees::Calls, |sums| flame(sums, view, tab, &style))),
             }
         }
     }
@@ -216,7 +217,7 @@ fn objects_of<'s>(store: &'s Store, name: &str) -> Vec<&'s str> {
 }
 
 /// Nodes as a picture's tree. A single root is the picture's root. With a view frames are links that choose a function.
-fn picture_tree(nodes: &[CallNode], view: Option<&View>) -> Tree {
+fn picture_tree(nodes: &[CallNode], view: Option<&View>, palette: &Palette) -> Tree {
     let mut roots = nodes.iter().filter(|node| node.parent.is_none());
     let only = roots.next().filter(|_| roots.next().is_none());
     let mut tree = Tree::new(only.map_or("all", |node| &node.name));
@@ -251,7 +252,14 @@ fn picture_tree(nodes: &[CallNode], view: Option<&View>) -> Tree {
     }
     let of = groups.into_iter().map(|(name, weight)| (name.to_owned(), weight)).collect();
     tree.set_group_weights(GroupWeights { whole, of });
+    tree.set_palette(palette.clone());
     tree
+}
+
+/// How pictures look.
+struct PictureStyle<'a> {
+    palette: &'a Palette,
+    nonce: Option<&'a str>,
 }
 
 fn picture(
@@ -259,7 +267,7 @@ fn picture(
     view: &View,
     title: &str,
     (direction, order): (Direction, Order),
-    nonce: Option<&str>,
+    style: &PictureStyle<'_>,
 ) -> Markup {
     let options = Options {
         title: title.into(),
@@ -268,11 +276,11 @@ fn picture(
         order,
         max_depth: MOST_LEVELS,
         min_width: NARROWEST_PX,
-        nonce: nonce.map(str::to_owned),
+        nonce: style.nonce.map(str::to_owned),
         ..Options::default()
     };
     html! {
-        figure.picture { (PreEscaped(svg(&picture_tree(nodes, Some(view)), &options))) }
+        figure.picture { (PreEscaped(svg(&picture_tree(nodes, Some(view), style.palette), &options))) }
         p.details { "\u{a0}" }
     }
 }
@@ -280,21 +288,21 @@ fn picture(
 /// Title and shape of the picture of a tab.
 fn shape_of(tab: Tab) -> (&'static str, (Direction, Order)) {
     match tab {
-        Tab::Inverted => ("callers of what ran", (Direction::Icicle, Order::Name)),
-        Tab::Heavy => ("call tree, heaviest on the left", (Direction::Icicle, Order::Weight)),
-        _ => ("call tree", (Direction::Icicle, Order::Name)),
+        Tab::Inverted => ("what ran, and its callers below it", (Direction::Icicle, Order::Name)),
+        Tab::Heavy => ("flame graph, heaviest on the left", (Direction::Icicle, Order::Weight)),
+        _ => ("flame graph", (Direction::Icicle, Order::Name)),
     }
 }
 
-fn flame(sums: &WindowSums, view: &View, tab: Tab, nonce: Option<&str>) -> Markup {
+fn flame(sums: &WindowSums, view: &View, tab: Tab, style: &PictureStyle<'_>) -> Markup {
     let (title, shape) = shape_of(tab);
     html! {
-        @for nodes in &sums.trees { (picture(nodes, view, title, shape, nonce)) }
+        @for nodes in &sums.trees { (picture(nodes, view, title, shape, style)) }
         (functions(sums, view))
     }
 }
 
-fn sandwich(sums: &WindowSums, view: &View, nonce: Option<&str>) -> Markup {
+fn sandwich(sums: &WindowSums, view: &View, style: &PictureStyle<'_>) -> Markup {
     let total: u64 = sums
         .trees
         .first()
@@ -307,7 +315,7 @@ fn sandwich(sums: &WindowSums, view: &View, nonce: Option<&str>) -> Markup {
         } @else {
             p { (function(&view.function, 80)) ": " (share(total, sums.cpu_ns)) " of the range, " (duration(total)) " with what it calls" }
             @for (nodes, (title, shape)) in sums.trees.iter().zip(shapes) {
-                (picture(nodes, view, title, shape, nonce))
+                (picture(nodes, view, title, shape, style))
             }
         }
         (functions(sums, view))
@@ -322,26 +330,71 @@ pub(crate) fn flame_file(recording: &Recording, window: &Window, view: &View) ->
     let (title, (direction, order)) = shape_of(tab);
     let options = Options { title: title.into(), weight: duration, direction, order, ..Options::default() };
     let nodes = sums.trees.into_iter().next().unwrap_or_default();
-    Ok(svg(&picture_tree(&nodes, None), &options))
+    Ok(svg(&picture_tree(&nodes, None, &Palette::from_weights(&recording.groups)), &options))
+}
+
+/// What the table of functions is ordered by.
+fn key(row: &FunctionRow, by: FunctionOrder) -> u64 {
+    match by {
+        FunctionOrder::Owned => row.owned_ns,
+        FunctionOrder::Own => row.own_ns,
+        FunctionOrder::Total => row.total_ns,
+    }
+}
+
+/// The samples that [`key`] stands for.
+fn samples(row: &FunctionRow, by: FunctionOrder) -> u64 {
+    match by {
+        FunctionOrder::Owned => row.owned_samples,
+        FunctionOrder::Own => row.samples,
+        FunctionOrder::Total => row.total_samples,
+    }
+}
+
+/// The functions, the heaviest first.
+fn ordered(sums: &WindowSums, by: FunctionOrder) -> Vec<&FunctionRow> {
+    let mut rows: Vec<&FunctionRow> = sums.functions.iter().collect();
+    rows.sort_by(|a, b| {
+        let all = |row: &FunctionRow| (key(row, by), row.owned_ns, row.own_ns, row.total_ns);
+        all(b).cmp(&all(a)).then_with(|| a.name.cmp(&b.name))
+    });
+    rows
 }
 
 fn functions(sums: &WindowSums, view: &View) -> Markup {
-    let rest = sums.functions.get(MOST_ROWS..).unwrap_or_default();
+    let mut rows = ordered(sums, view.by);
+    rows.retain(|row| key(row, view.by) > 0);
+    let (shown, rest) = rows.split_at(rows.len().min(MOST_ROWS));
     let base = choose(view, "");
+    // Totals overlap: they have no sum.
+    let sum = |by: FunctionOrder| {
+        let ns: u64 = rest.iter().map(|row| key(row, by)).sum();
+        if by == FunctionOrder::Total {
+            html! { td {} }
+        } else {
+            html! { td { (share(ns, sums.cpu_ns)) } }
+        }
+    };
     html! {
         div.tablebox { table.data {
-            thead { tr { th { "self" } th { "total" } th { "CPU s" } th { "samples" } th.l { "function" } th.l { "object" } } }
+            thead { tr {
+                @for (by, word, meaning) in FunctionOrder::ALL {
+                    th title=(meaning) aria-sort=[(by == view.by).then_some("descending")] {
+                        @if by == view.by { (word) } @else { a href=(link(&View { by, ..view.clone() })) { (word) } }
+                    }
+                }
+                th { "CPU s" } th { "samples" } th.l { "function" } th.l { "object" }
+            } }
             tbody {
-                @for row in sums.functions.iter().take(MOST_ROWS) {
-                    tr.picked[row.name == view.function] data-own=(row.own_ns) data-total=(row.total_ns) {
-                        td { (share(row.own_ns, sums.cpu_ns)) } td { (share(row.total_ns, sums.cpu_ns)) }
-                        td { (seconds(row.own_ns)) } td { (thousands(row.samples)) }
+                @for row in shown {
+                    tr.picked[row.name == view.function] data-owned=(row.owned_ns) data-own=(row.own_ns) data-total=(row.total_ns) {
+                        @for (by, ..) in FunctionOrder::ALL { td { (share(key(row, by), sums.cpu_ns)) } }
+                        td { (seconds(key(row, view.by))) } td { (thousands(samples(row, view.by))) }
                         td.l { a.fn href={ (base) (encoded(&row.name)) } title=(row.name) { (function(&row.name, 80)) } } td.l { (row.object) }
                     }
                 }
                 @if !rest.is_empty() {
-                    tr { td { (share(rest.iter().map(|row| row.own_ns).sum(), sums.cpu_ns)) } td {}
-                        td { (seconds(rest.iter().map(|row| row.own_ns).sum())) } td {}
+                    tr { @for (by, ..) in FunctionOrder::ALL { (sum(by)) } td {} td {}
                         td.l { (thousands(rest.len() as u64)) " more" } td {} }
                 }
             }
@@ -393,10 +446,10 @@ pub(crate) fn json_of(store: &Store, view: &View) -> Result<Value, String> {
     let mut recordings: Vec<Value> = Vec::new();
     for (shown, sums) in asked(store, view, |r, w| r.windows.sums(w, &Trees::None)) {
         let sums = sums?;
-        let functions = sums.functions.iter().map(|row| {
+        let functions = ordered(&sums, view.by).into_iter().map(|row| {
             json!({
-                "name": row.name, "object": row.object, "own_ns": row.own_ns, "total_ns": row.total_ns,
-                "samples": row.samples,
+                "name": row.name, "object": row.object, "owned_ns": row.owned_ns, "own_ns": row.own_ns,
+                "total_ns": row.total_ns, "owned_samples": row.owned_samples, "samples": row.samples,
             })
         });
         let functions: Vec<Value> = functions.collect();

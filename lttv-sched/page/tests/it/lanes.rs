@@ -12,6 +12,7 @@ use lttv_page::recording::{Function, Sample, Thread};
 use lttv_page::store::Asker;
 use lttv_page::windows::Unanswered;
 use lttv_page::{Recording, Shown, Store};
+use pct_icicle::GroupWeights;
 use pct_kit::Dice;
 
 use crate::recorded::{START, whole};
@@ -28,9 +29,16 @@ fn recording(dice: &mut Dice) -> Recording {
         };
         let samples = (0..dice.below(400)).map(|_| sample(dice)).collect();
         let tid = 100 + n % 4;
-        Thread { pid: 100, tid, process: "prog".into(), name: format!("t{tid}"), samples: Arc::new(samples) }
+        Thread {
+            pid: 100,
+            tid,
+            process: "prog".into(),
+            name: format!("t{tid}"),
+            begins: String::new(),
+            samples: Arc::new(samples),
+        }
     };
-    let function = |n: u32| Function { name: format!("f{n}"), object: "prog".into() };
+    let function = |n: u32| Function { name: format!("f{n}"), object: "prog".into(), group: "prog".into() };
     let mut marks: Vec<(i64, String)> = (0..dice.below(20))
         .map(|_| (START + i64::try_from(dice.below(1 << 20)).expect("small"), format!("m{}", dice.below(3))))
         .collect();
@@ -41,6 +49,7 @@ fn recording(dice: &mut Dice) -> Recording {
         threads: (0..6).map(|n| thread(dice, n)).collect(),
         functions: (0..3).map(function).collect(),
         stacks: [0, 1, 2, 1, 0].into(),
+        groups: GroupWeights::default(),
         marks,
         notes: Vec::new(),
         windows: Arc::new(Unanswered),

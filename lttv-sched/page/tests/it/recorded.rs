@@ -9,6 +9,7 @@ use lttv_page::windows::{
     Trees,
 };
 use lttv_page::{Recording, Shown, Store, TimelinePage, Window, WindowSums, Windows};
+use pct_icicle::GroupWeights;
 use pct_kit::wait::wait_until;
 use pct_server::answer::{Answers as _, Reply, Response};
 
@@ -28,6 +29,7 @@ fn threads() -> Vec<Thread> {
         tid: u32::try_from(500 + t).expect("small"),
         process: "prog".into(),
         name: if t == 1 { HOSTILE.into() } else { "prog".into() },
+        begins: String::new(),
         samples: Arc::new(
             (0..SAMPLES)
                 .filter(|i| t == 0 || i % 4 == 0)
@@ -106,6 +108,9 @@ impl Windows for Naive {
             .map(|(name, object)| FunctionRow {
                 name: (*name).into(),
                 object: (*object).into(),
+                owned_ns: 0,
+                owned_samples: 0,
+                total_samples: 0,
                 own_ns: 0,
                 total_ns: 0,
                 samples: 0,
@@ -113,9 +118,12 @@ impl Windows for Naive {
             .collect();
         for (_, sample, _) in self.samples(window) {
             let row = &mut rows[usize::try_from(sample.stack).expect("small")];
+            row.owned_ns += sample.weight_ns;
             row.own_ns += sample.weight_ns;
             row.total_ns += sample.weight_ns;
             row.samples += 1;
+            row.owned_samples += 1;
+            row.total_samples += 1;
         }
         rows.retain(|row| row.samples > 0);
         let samples = rows.iter().map(|row| row.samples).sum();
@@ -167,13 +175,18 @@ pub(crate) fn recording() -> Recording {
 
 /// The recording, of which is said that it has so many times more samples than it has.
 pub(crate) fn recording_times(more: u64) -> Recording {
-    let function = |(name, object): (&str, &str)| Function { name: name.into(), object: object.into() };
+    let function = |(name, object): (&str, &str)| Function {
+        name: name.into(),
+        object: object.into(),
+        group: object.into(),
+    };
     Recording {
         name: "pct-prog-500".into(),
         start_ns: START,
         threads: threads(),
         functions: FUNCTIONS.map(function).into(),
         stacks: [0, 1, 2].into(),
+        groups: GroupWeights::default(),
         marks: vec![(START + 7, "begin".into())],
         notes: vec!["3 samples lost: overwritten".into()],
         windows: Arc::new(Naive(threads(), more)),

@@ -54,8 +54,8 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         return merged(args, face);
     }
     let paths = args.choice.paths(&args.paths)?;
-    let profile = look::load(&paths, &args.choice.narrow(options(&args.look)), face)?;
-    let mut made = made(&profile, &args.look, &args.fold)?;
+    let mut profile = look::load(&paths, &args.choice.narrow(options(&args.look)), face)?;
+    let mut made = made(&mut profile, &args.look, &args.fold)?;
     let side = &mut made.recorded.side;
     store_both(&args.out, &made.data, side)?;
     if let Some(sisters) = &made.sisters {

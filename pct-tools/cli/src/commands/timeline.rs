@@ -71,7 +71,11 @@ pub(super) fn beside(path: &Path, look: &Look, choice: &Choice) -> Option<PageBe
         let origin = ChosenOf { path: path.clone(), choice: choice.clone(), frames };
         let stamp = origin.stamp();
         let store = Store::new(origin.open()?)?;
-        let links = Links { back: Some(links.profile.clone()), quit: links.quit.clone() };
+        let links = Links {
+            program: Some(links.program.clone()),
+            parts: links.parts.clone(),
+            quit: links.quit.clone(),
+        };
         let page = TimelinePage::following(Box::new(origin), store, stamp).with_links(links);
         Ok(Arc::new(page) as SharedAnswers)
     };

@@ -302,9 +302,9 @@ fn subject(path: &Path, how: &How, read: Read<'_>) -> Result<Subject> {
     } else {
         let typed = vec![path.to_owned()];
         let paths = if how.choice.is_made() { how.choice.paths(&typed)? } else { typed };
-        let profile = read(&paths, &how.choice.narrow(contexts::options(&how.look)))?;
+        let mut profile = read(&paths, &how.choice.narrow(contexts::options(&how.look)))?;
         let shown = sources::of_recording(path, &profile);
-        let made = contexts::made(&profile, &how.look, &how.fold)
+        let made = contexts::made(&mut profile, &how.look, &how.fold)
             .with_context(|| format!("{}: nothing to view", path.display()))?;
         drop(profile);
         let made = made.with_memory(how.memory.into());

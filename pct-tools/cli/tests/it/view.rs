@@ -44,7 +44,7 @@ fn a_recording_shows_time_and_nothing_that_is_not_known() {
     let dir = folder(&[("a.folded", BEFORE)]);
     let (menu, said, status) = pct(dir.path(), &["view", "--text", "menu", "a.folded"]);
     assert_eq!(status, 0, "{said}");
-    assert!(menu.contains("Functions with most time of their own"), "{menu}");
+    assert!(menu.contains("Whose time it was"), "{menu}");
     assert!(menu.contains("shade"), "{menu}");
     for word in ["Calls  ", "Exits", "words", "Clock ticks", "Procedure", "call sequence"] {
         assert!(!menu.contains(word), "{word}: {menu}");
@@ -59,6 +59,53 @@ fn a_recording_shows_time_and_nothing_that_is_not_known() {
     assert!(!page.contains("Exits") && !page.contains("/call"), "{page}");
     let (json, ..) = pct(dir.path(), &["view", "--json", "menu", "a.folded"]);
     assert!(json.contains("\"only_time_is_known\":true"), "{json}");
+}
+
+#[test]
+fn a_list_of_the_first_by_one_cost_is_not_sorted_by_another_but_asked_for_anew() {
+    // 120 functions with time of their own; those that called them have none.
+    let text: String = (0..120).map(|n| format!("start;run;work;f{n} {}\n", n + 1)).collect();
+    let dir = folder(&[("a.folded", &text)]);
+    let subject = subject(&dir.path().join("a.folded"));
+    let page = |query: &str| {
+        let request = pct_reports::page::Request::parse(query).expect("a query");
+        let place = pct_reports::render::html::PageContext { file: "a".into(), ..Default::default() };
+        pct_reports::page::html(&subject, &request, &place).body
+    };
+    let by_self = page("top_procs/1-100/time/self/oa");
+    assert!(!by_self.contains("data-flat>"), "a browser would sort the 100 rows that it has");
+    assert!(by_self.contains("?top_procs/1-100/time/both/oa&amp;"), "{by_self}");
+    let by_total = page("top_procs/1-100/time/both/oa");
+    let rows: Vec<&str> = by_total.split("<tr>").filter(|row| row.contains("?proc/")).take(4).collect();
+    for (row, name) in rows.iter().zip(["start", "run", "work", "f119"]) {
+        assert!(row.contains(&format!(">{name}<")), "{name}: {row}");
+    }
+    // A list that has them all may be sorted where it is shown.
+    assert!(page("program_modules").contains("data-flat>"));
+}
+
+#[test]
+fn whose_time_it_was_is_what_the_report_says() {
+    let text = "main;handle;[libc.so.6]memcpy 7\nmain;handle;std::sort(int) 5\nmain;idle 8\n";
+    let dir = folder(&[("a.folded", text)]);
+    let (view, said, _) = pct(dir.path(), &["view", "--json", "owners", "a.folded"]);
+    let view: serde_json::Value = serde_json::from_str(&view).unwrap_or_else(|e| panic!("{e}: {said}"));
+    let (report, ..) = pct(dir.path(), &["report", "--by", "owner", "--format", "json", "a.folded"]);
+    let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+    let rows = |list: &serde_json::Value, name: &str| -> Vec<(String, String)> {
+        let rows = list.as_array().expect("rows").iter();
+        let text = |row: &serde_json::Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
+        rows.map(|row| (text(row, name), format!("{:.6}", row["share"].as_f64().expect("a share")))).collect()
+    };
+    let of_view = &view["report"]["owners"]["Ok"]["rows"];
+    assert_eq!(rows(of_view, "name"), rows(&report["rows"], "function"), "{view}");
+    let (of_view, of_report) = (&of_view[0]["callees"], &report["rows"][0]["callees"]);
+    assert_eq!(rows(of_view, "name"), rows(of_report, "function"), "{view}");
+    // The same stands beside a deep profile that is a file.
+    pct(dir.path(), &["deep", "a.folded", "-o", "a.data"]);
+    let (stored, ..) = pct(dir.path(), &["view", "--json", "owners", "a.data"]);
+    let stored: serde_json::Value = serde_json::from_str(&stored).expect("JSON");
+    assert_eq!(stored["report"]["owners"], view["report"]["owners"]);
 }
 
 #[test]

@@ -43,6 +43,10 @@ fn first_row_is_true(command: &[&str], language: &str) {
     let callees = row["callees"].as_array().expect("what it called");
     let called: f64 = callees.iter().filter_map(|callee| callee["cpu_seconds"].as_f64()).sum();
     assert!(called <= of_row * 1.000_001, "{command:?}: {called} of {of_row}");
+    let page = Command::new(binary()).args(["view", "--json", "owners"]).arg(&r.dir).output();
+    let page: Value = serde_json::from_slice(&page.expect("a page").stdout).expect("JSON");
+    let of_page = &page["report"]["owners"]["Ok"]["rows"][0];
+    assert_eq!(of_page["name"], most.as_str(), "{command:?}: the page: {of_page}");
 }
 
 fn source(name: &str) -> String {

@@ -85,8 +85,8 @@ pub enum Item {
     Listing(Listing),
     /// A tree as a picture.
     Picture(Picture),
-    /// Items side by side if there is room.
-    Columns(Vec<Item>),
+    /// Columns of items, side by side if there is room.
+    Columns(Vec<Vec<Item>>),
     /// An item for developers only.
     Developer(Box<Item>),
 }
@@ -207,6 +207,8 @@ pub struct Picture {
     pub nodes: Vec<PictureNode>,
     /// The weight of each group in the whole profile, of which the picture may show a part.
     pub groups: Option<pct_icicle::GroupWeights>,
+    /// The colours of the groups, if it shows no differences.
+    pub palette: Option<pct_icicle::Palette>,
     /// The node of this page.
     pub here: Option<usize>,
     /// Whether the picture is a page of its own and has its controls.
@@ -271,7 +273,8 @@ impl Item {
     fn links<'a>(&'a self, out: &mut Vec<&'a Link>) {
         match self {
             Item::Link(link) => out.push(link),
-            Item::List(List { items, .. }) | Item::Columns(items) => items.iter().for_each(|i| i.links(out)),
+            Item::List(List { items, .. }) => items.iter().for_each(|i| i.links(out)),
+            Item::Columns(columns) => columns.iter().flatten().for_each(|i| i.links(out)),
             Item::Table(table) => table.links(out),
             Item::Developer(item) => item.links(out),
             Item::Heading(_)

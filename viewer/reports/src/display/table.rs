@@ -95,6 +95,8 @@ pub enum Row {
     Cells(Vec<Cell>),
     /// A sum over rows that are elsewhere: set apart and never sorted.
     Summary(Vec<Cell>),
+    /// A part of the row above: it belongs there and counts nowhere else.
+    Part(Vec<Cell>),
     /// An empty line.
     Separator,
     /// A headline across all columns.
@@ -110,7 +112,7 @@ impl Row {
     #[must_use]
     pub fn cells(&self) -> Option<&[Cell]> {
         match self {
-            Row::Cells(cells) | Row::Summary(cells) => Some(cells),
+            Row::Cells(cells) | Row::Summary(cells) | Row::Part(cells) => Some(cells),
             Row::Developer(inner) => inner.cells(),
             Row::Separator | Row::Section(_) | Row::Note(_) => None,
         }
@@ -118,7 +120,7 @@ impl Row {
 
     fn cells_mut(&mut self) -> Option<&mut Vec<Cell>> {
         match self {
-            Row::Cells(cells) | Row::Summary(cells) => Some(cells),
+            Row::Cells(cells) | Row::Summary(cells) | Row::Part(cells) => Some(cells),
             Row::Developer(inner) => inner.cells_mut(),
             Row::Separator | Row::Section(_) | Row::Note(_) => None,
         }
@@ -327,7 +329,7 @@ impl Table {
             while let Row::Developer(inner) = row {
                 row = inner;
             }
-            if let Row::Cells(cells) | Row::Summary(cells) = row {
+            if let Row::Cells(cells) | Row::Summary(cells) | Row::Part(cells) = row {
                 let span: usize = cells.iter().map(Cell::columns).sum();
                 if span != self.columns {
                     return Err(i);
@@ -352,7 +354,7 @@ impl Table {
                 row = inner;
             }
             match row {
-                Row::Cells(cells) | Row::Summary(cells) => {
+                Row::Cells(cells) | Row::Summary(cells) | Row::Part(cells) => {
                     for cell in cells {
                         if let Cell::One(data) | Cell::Span(data, _) = cell {
                             of_data(data, out);

@@ -62,6 +62,13 @@ impl Ctx<'_> {
         }
     }
 
+    /// What the colour of a procedure's frame stands for; the program itself has none.
+    pub(crate) fn group_of(&self, ps: u32) -> Option<String> {
+        let profile = &self.subject.profile;
+        let ps = profile.ps_id(i64::from(ps))?;
+        Some(self.subject.colours().group(profile, ps)).filter(|group| !group.is_empty())
+    }
+
     /// What the columns of costs need to know about the profile.
     pub(crate) fn scale(&self) -> perf::Scale {
         perf::Scale {

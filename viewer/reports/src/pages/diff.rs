@@ -153,6 +153,7 @@ fn picture(ctx: &Ctx<'_>, r: &DiffReport, draws_older: bool) -> Item {
             })
             .collect(),
         groups: None,
+        palette: None,
         here: None,
         large: false,
     })

@@ -39,11 +39,12 @@ pub(super) fn picture(ctx: &Ctx<'_>, r: &FlameReport, levels: u32, large: bool) 
                 name: super::tree::shown_name(ctx, &n.name),
                 total: n.total_ns,
                 before: 0,
-                group: (!n.object.is_empty()).then(|| n.object.clone()),
+                group: ctx.group_of(n.ps),
                 link: Some(Cmd::Proc(i64::from(n.ps))),
             })
             .collect(),
-        groups: Some(super::tree::group_weights(ctx, Cost::Time)),
+        groups: Some(ctx.subject.colours().weights(&ctx.subject.profile, Cost::Time)),
+        palette: Some(ctx.subject.colours().palette().clone()),
         here: None,
         large,
     })

@@ -85,7 +85,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
     }))));
     d.items.push(Item::Heading("The most expensive procedures".to_owned()));
     d.items.push(super::top_procs::hottest(ctx, if times { Cost::Time } else { Cost::Callseqs }, 5));
-    d.items.push(Item::Columns(columns));
+    d.items.push(Item::Columns(columns.into_iter().map(|list| vec![list]).collect()));
     let count = |n: u64| Data::Int(i64::try_from(n).unwrap_or(i64::MAX));
     let size = |n: usize| count(n as u64);
     let mut facts = vec![

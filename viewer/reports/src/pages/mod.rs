@@ -18,6 +18,7 @@ mod getters_setters;
 mod menu;
 mod modules;
 mod overview;
+mod owners;
 mod perf;
 mod proc;
 mod recordings;
@@ -31,7 +32,7 @@ mod var_use;
 
 use crate::analysis::Failure;
 use crate::display::{Banner, Display, Item, This, format};
-use crate::query::{Cmd, Prefs};
+use crate::query::{Cmd, Prefs, PrefsIndication};
 use crate::render::html::{HELP, NATIVE_HELP};
 use crate::report::Report;
 use crate::subject::Subject;
@@ -72,6 +73,7 @@ pub fn display(report: &Report, subject: &Subject, cmd: &Cmd, page: u32, prefs: 
         Report::ModuleRep(r) => or_failure(&ctx, r.as_ref(), coverage::module),
         Report::VarUse(r) => or_failure(&ctx, r.as_deref(), var_use::display),
         Report::Flame(r) => or_failure(&ctx, r.as_ref(), flame::display),
+        Report::Owners(r) => or_failure(&ctx, r.as_ref(), owners::display),
         Report::Source(r) => or_failure(&ctx, r.as_ref(), source::display),
         Report::Recordings(r) => recordings::display(&ctx, r),
         Report::Diff(r) => or_failure(&ctx, r.as_deref(), diff::display),
@@ -89,11 +91,24 @@ pub fn display(report: &Report, subject: &Subject, cmd: &Cmd, page: u32, prefs: 
     display
 }
 
+/// The parts of a profile, as they stand at the top of its pages: their names, and what shows them.
+#[must_use]
+pub fn parts(subject: &Subject) -> Vec<(String, Cmd)> {
+    // No part is the current one.
+    let cmd = Cmd::Quit;
+    let ctx = Ctx { subject, cmd: &cmd, page: 1, prefs: subject.prefs(PrefsIndication::Default) };
+    let link = |item| match item {
+        Item::Link(link) => Some((link.label.text, link.cmd)),
+        _ => None,
+    };
+    ctx.sections().into_iter().filter_map(link).collect()
+}
+
 /// Removes the columns of tables in which everything is zero.
 fn leave_out_zeros(item: &mut Item) {
     match item {
         Item::Table(table) => table.without_zeros(),
-        Item::Columns(items) => items.iter_mut().for_each(leave_out_zeros),
+        Item::Columns(columns) => columns.iter_mut().flatten().for_each(leave_out_zeros),
         _ => {}
     }
 }

@@ -9,13 +9,17 @@ use crate::query::{Cmd, Cost, Incl, Limit};
 use crate::report::flame;
 use crate::report::menu::MenuReport;
 use crate::report::overview::{OverviewReport, ThreadRow};
+use crate::report::owners;
 use pct_deep::native::Allocated;
 
 /// Levels of the flame graph on this page. Its own page shows all.
-const LEVELS: u32 = 28;
+const LEVELS: u32 = 20;
+/// Owners on this page. Their own page shows all.
+const OWNERS: usize = 10;
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
-    let mut d = Display::new(r.program.clone());
+    // The bar at the top has the program's name.
+    let mut d = Display { title: None, ..Display::new("") };
     d.items.extend(r.warnings.iter().map(|w| Item::Warning(w.clone())));
     if let Some(o) = &r.recording {
         if !o.headline.is_empty() {
@@ -44,12 +48,24 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
         }
         None => {}
     }
-    d.items.push(ways(ctx, r, flame.is_some(), stacked));
-    d.items.push(Item::Heading("Functions with most time of their own".to_owned()));
-    d.items.push(super::top_procs::hottest(ctx, Cost::Time, 15));
-    if let Some(o) = &r.recording {
-        recording(o, &mut d);
+    let mut answer = Vec::new();
+    match owners::create(ctx.subject) {
+        Ok(owners) => {
+            answer.push(Item::Heading("Whose time it was".to_owned()));
+            answer.push(super::owners::first(ctx, &owners, OWNERS));
+        }
+        Err(_) => {
+            answer.push(Item::Heading("Functions with most time of their own".to_owned()));
+            answer.push(super::top_procs::hottest(ctx, Cost::Time, 10));
+        }
     }
+    if ctx.subject.memory().is_some() {
+        answer.push(Item::Heading("Functions with most memory of their own".to_owned()));
+        answer.push(super::top_procs::hottest(ctx, Cost::Words, 5));
+    }
+    let mut beside = r.recording.as_ref().map_or_else(Vec::new, recording);
+    beside.extend(ways(ctx, r, stacked));
+    d.items.push(Item::Columns(vec![answer, beside]));
     let size = |n: usize| Data::Int(i64::try_from(n).unwrap_or(i64::MAX));
     d.items.push(Item::Heading("The profile".to_owned()));
     let mut facts = vec![("CPU seconds", Data::Seconds(r.total_seconds))];
@@ -79,96 +95,84 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
     d
 }
 
-fn ways(ctx: &Ctx<'_>, r: &MenuReport, flame: bool, stacked: bool) -> Item {
+/// Links to what is no tab.
+fn ways(ctx: &Ctx<'_>, r: &MenuReport, stacked: bool) -> Vec<Item> {
     let ranks = Limit::Ranks(1, 100);
-    let list = |title: &str, items: Vec<Item>| {
-        Item::List(List { class: ListClass::Bullets, title: Some(title.to_owned()), items })
-    };
-    let mut out = Vec::new();
+    let mut items = Vec::new();
+    let mut add = |cmd: Cmd, label: &str| items.push(Item::Link(ctx.link(cmd, label)));
     if stacked {
-        out.push(Item::Link(ctx.link(Cmd::Root(None), "from the program down, call by call")));
-        out.push(Item::Link(ctx.link(Cmd::Root(Some(90)), "where the action starts")));
+        add(Cmd::Root(Some(90)), "where the action starts: the call tree from there on");
     }
-    if flame {
-        out.push(Item::Link(ctx.link(Cmd::Flame, "the whole flame graph")));
-    }
+    add(Cmd::top(ranks, Cost::Time, Incl::Own), "each function by itself, libraries and kernel too");
     if stacked {
-        let root = i64::from(ctx.subject.profile.root_clique().number());
-        out.push(Item::Link(ctx.link(Cmd::CliqueTree(root, Cost::Time), "the call graph, recursion folded")));
-        if ctx.subject.memory().is_some() {
-            let label = "the call graph by memory in place of time";
-            out.push(Item::Link(ctx.link(Cmd::CliqueTree(root, Cost::Words), label)));
-        }
-    }
-    let mut lists = Vec::new();
-    let mut tables =
-        vec![Item::Link(ctx.link(Cmd::top(ranks, Cost::Time, Incl::Own), "functions by their own time"))];
-    if stacked {
-        tables.push(Item::Link(
-            ctx.link(Cmd::top(ranks, Cost::Time, Incl::Total), "functions by all time in and below them"),
-        ));
-        lists.push(list("Who calls whom", out));
+        add(Cmd::top(ranks, Cost::Time, Incl::Total), "functions by all time in and below them");
     }
     if let Some(memory) = ctx.subject.memory() {
+        if stacked {
+            let root = i64::from(ctx.subject.profile.root_clique().number());
+            add(Cmd::CliqueTree(root, Cost::Words), "the call graph by memory in place of time");
+        }
         let what = match memory {
             Allocated::All => "allocated",
             Allocated::Live => "allocated and that is live",
             Allocated::Peak => "allocated and that was live at the peak",
         };
-        for (incl, label) in [
-            (Incl::Own, format!("functions by the memory that they {what}")),
-            (Incl::Total, format!("functions by the memory that they and their callees {what}")),
-        ] {
-            tables.push(Item::Link(ctx.link(Cmd::top(ranks, Cost::Words, incl), label)));
-        }
+        add(Cmd::top(ranks, Cost::Words, Incl::Own), &format!("functions by the memory that they {what}"));
+        let label = format!("functions by the memory that they and their callees {what}");
+        add(Cmd::top(ranks, Cost::Words, Incl::Total), &label);
     }
-    tables.push(Item::Link(ctx.link(Cmd::ProgramModules, "objects: programs and libraries")));
     if r.others > 0 {
-        tables.push(Item::Link(ctx.link(Cmd::Recordings, "other recordings, and what changed")));
+        add(Cmd::Recordings, "other recordings, and what changed");
     }
-    lists.push(list("Tables", tables));
-    Item::Columns(lists)
+    vec![
+        Item::Heading("See also".to_owned()),
+        Item::List(List { class: ListClass::Bullets, title: None, items }),
+    ]
 }
 
-fn recording(o: &OverviewReport, d: &mut Display) {
-    if o.threads.len() > 1 || o.processes > 1 {
-        d.items.push(Item::Heading("Threads".to_owned()));
-        d.items.push(Item::Table(threads(o)));
+/// Who used the time, and what was accounted for.
+fn recording(o: &OverviewReport) -> Vec<Item> {
+    let mut out = Vec::new();
+    if o.threads.iter().filter(|t| t.tid != 0).count() > 1 || o.processes > 1 {
+        out.push(Item::Heading("Threads".to_owned()));
+        out.push(Item::Table(threads(o)));
     }
     if !o.account.is_empty() {
-        d.items.push(Item::Heading("What was accounted for".to_owned()));
-        d.items.push(Item::List(List {
+        out.push(Item::Heading("What was accounted for".to_owned()));
+        out.push(Item::List(List {
             class: ListClass::Bullets,
             title: None,
             items: o.account.iter().map(|line| Item::Text(line.clone())).collect(),
         }));
     }
+    out
 }
 
 fn threads(o: &OverviewReport) -> Table {
     let several = o.processes > 1;
+    let number = |text: &str| Head::text(text, ColumnClass::Number);
     let mut columns: Vec<Column<'_, ThreadRow>> = vec![
-        Column::new(Head::text("Thread", ColumnClass::Words), |t: &ThreadRow| {
+        Column::new(Head::text("Thread", ColumnClass::Name), |t: &ThreadRow| {
             Cell::One(Data::Text(if t.name.is_empty() { "(no name)".to_owned() } else { t.name.clone() }))
         }),
-        Column::new(Head::text("Id", ColumnClass::Number), |t: &ThreadRow| {
-            Cell::One(Data::Text(t.tid.to_string()))
+        Column::new(number("CPU seconds"), |t: &ThreadRow| Cell::One(Data::Seconds(t.seconds))),
+        Column::new(number("%"), |t: &ThreadRow| Cell::One(Data::Percent(t.share))),
+        Column::new(number("Samples"), |t: &ThreadRow| {
+            Cell::One(Data::Int(i64::try_from(t.samples).unwrap_or(i64::MAX)))
+        }),
+        Column::new(number("Id"), |t: &ThreadRow| {
+            // Time in no sample is no thread's.
+            if t.tid == 0 { Cell::Empty } else { Cell::One(Data::Text(t.tid.to_string())) }
         }),
     ];
     if several {
-        columns.push(Column::new(Head::text("Process", ColumnClass::Words), |t: &ThreadRow| {
+        columns.push(Column::new(Head::text("Process", ColumnClass::Place), |t: &ThreadRow| {
+            if t.pid == 0 {
+                return Cell::Empty;
+            }
             Cell::One(Data::Text(format!("{} ({})", t.process, t.pid)))
         }));
     }
-    columns.extend([
-        Column::new(Head::text("CPU seconds", ColumnClass::Number), |t: &ThreadRow| {
-            Cell::One(Data::Seconds(t.seconds))
-        }),
-        Column::new(Head::text("%", ColumnClass::Number), |t: &ThreadRow| Cell::One(Data::Percent(t.share))),
-        Column::new(Head::text("Samples", ColumnClass::Number), |t: &ThreadRow| {
-            Cell::One(Data::Int(i64::try_from(t.samples).unwrap_or(i64::MAX)))
-        }),
-    ]);
     let mut table =
         Table::new(Boxing::ByPref, columns.iter().map(|c| HeadGroup::single(c.head.clone())).collect());
     for t in &o.threads {

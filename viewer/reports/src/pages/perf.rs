@@ -3,8 +3,8 @@
 use crate::display::table::{ColumnClass, Head, Sorted};
 use crate::display::{Cell, Data, HeadGroup, Label, Link, LinkClass, MemUnit};
 use crate::query::{
-    AllocFields, CallseqFields, Cmd, Cost, CostOrder, Fields, Incl, MemFields, Order, PortFields, Prefs,
-    Scope, TimeFields,
+    AllocFields, CallseqFields, Cmd, Cost, CostOrder, Fields, Incl, Limit, MemFields, Order, PortFields,
+    Prefs, Scope, TimeFields,
 };
 use crate::report::common::{Block, Perf};
 use pct_deep::native::Allocated;
@@ -228,10 +228,18 @@ pub(crate) struct PerfColumns {
     memory: Memory,
 }
 
-/// A head that orders the page by a criterion. It is marked if the page has that order.
+/// A head that orders the page by a criterion. It is marked if the page has that order. A list of the first so many by
+/// one cost is another list by another cost: its heads lead there.
 pub(crate) fn order_head(cmd: &Cmd, prefs: &Prefs, text: &str, order: Order, class: ColumnClass) -> Head {
+    let cmd = match (cmd, order) {
+        (
+            &Cmd::TopProcs { limit: limit @ Limit::Ranks(..), .. },
+            Order::Cost(CostOrder { cost, incl, scope }),
+        ) => Cmd::TopProcs { limit, cost, incl, scope },
+        _ => cmd.clone(),
+    };
     let link = Link {
-        cmd: cmd.clone(),
+        cmd,
         page: 1,
         prefs: Some(Prefs { order, ..*prefs }),
         label: Label::plain(text),

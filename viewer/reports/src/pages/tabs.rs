@@ -22,7 +22,10 @@ impl Ctx<'_> {
         let root = self.subject.profile.root_clique().number();
         let is_tree = matches!(self.cmd, Cmd::CliqueTree(n, _) if *n == i64::from(root));
         let is_root = matches!(self.cmd, Cmd::Clique(n) if *n == i64::from(root));
-        let is_top = matches!(self.cmd, Cmd::TopProcs { .. });
+        let has_memory = self.subject.memory().is_some();
+        let is_memory =
+            has_memory && matches!(self.cmd, Cmd::TopProcs { cost: Cost::Allocs | Cost::Words, .. });
+        let is_top = matches!(self.cmd, Cmd::TopProcs { .. }) && !is_memory;
         let recorded = self.subject.recorded.as_ref();
         let mut out = vec![self.view(Cmd::Menu, if is_native { "overview" } else { "menu" }, false)];
         if recorded.is_some_and(|r| !r.stacks.is_empty()) {
@@ -34,8 +37,16 @@ impl Ctx<'_> {
             out.push(self.view(Cmd::CliqueTree(i64::from(root), self.tree_cost()), picture, is_tree));
         }
         let cost = if self.subject.times_matter() { Cost::Time } else { Cost::Callseqs };
-        let top = Cmd::top(Limit::Ranks(1, 100), cost, Incl::Own);
-        out.push(self.view(top, self.words().procs, is_top));
+        let by_owner = recorded.is_some_and(|r| !r.side.owners.is_empty());
+        let all = match by_owner {
+            true => Cmd::Owners,
+            false => Cmd::top(Limit::Ranks(1, 100), cost, Incl::Own),
+        };
+        out.push(self.view(all, self.words().procs, is_top && !by_owner));
+        if has_memory {
+            let memory = Cmd::top(Limit::Ranks(1, 100), Cost::Words, Incl::Own);
+            out.push(self.view(memory, "memory", is_memory));
+        }
         out.push(self.view(Cmd::ProgramModules, self.words().modules, false));
         if matches!(self.subject.rep, RepState::Good(_)) {
             out.push(self.view(Cmd::Feedback(None), "in parallel", false));

@@ -6,6 +6,7 @@ use crate::display::table::{Column, ColumnClass, Head};
 use crate::display::{Cell, Data, Display, Item, format};
 use crate::query::{
     AllocFields, Cmd, Cost, CostOrder, Fields, Incl, Limit, MemFields, Order, PortFields, Prefs, Scope,
+    TimeFields,
 };
 use crate::report::top_procs::{TopProc, TopProcsReport, create};
 
@@ -45,7 +46,10 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &TopProcsReport) -> Display {
         let note = (r.not_listed > 0).then(|| {
             vec![Data::text(format!("{} more {procs} meet the limit.", format::count(r.not_listed)))]
         });
-        d.items.push(Item::Table(ctx.flat(&columns(ctx, note), &rows, None)));
+        let mut table = ctx.flat(&columns(ctx, note), &rows, None);
+        // A browser that sorted a part of the procedures would give them ranks that are others'. (The root has no row.)
+        table.flat &= rows.len() + 1 >= ctx.subject.profile.ps_count();
+        d.items.push(Item::Table(table));
     }
     d.crumbs = ctx.crumbs(vec![ctx.link(ctx.cmd.clone(), format!("Top {procs}"))]);
     d.controls = vec![ctx.top_controls()];
@@ -120,17 +124,18 @@ pub(super) fn hottest(ctx: &Ctx<'_>, cost: Cost, rows: i64) -> Item {
     let cmd = Cmd::top(Limit::Ranks(1, 100), cost, Incl::Own);
     let order = Order::Cost(CostOrder { cost, incl: Incl::Own, scope: Scope::Overall });
     // It has only a few columns: the table is a first answer, and its links lead to more.
-    let fields = Fields {
-        port: PortFields::None,
-        allocs: AllocFields::None,
-        memory: MemFields::None,
-        ..ctx.prefs.fields
+    let fields = Fields { port: PortFields::None, allocs: AllocFields::None, ..ctx.prefs.fields };
+    let fields = match cost {
+        Cost::Words => Fields { time: TimeFields::None, memory: MemFields::Bytes, ..fields },
+        _ => Fields { memory: MemFields::None, ..fields },
     };
     let inner = Ctx { subject: ctx.subject, cmd: &cmd, page: 1, prefs: Prefs { order, fields, ..ctx.prefs } };
     match create(&ctx.subject.profile, Limit::Ranks(1, rows), cost, Incl::Own, Scope::Overall) {
         Ok(r) if !r.procs.is_empty() => {
             let rows: Vec<&TopProc> = r.procs.iter().collect();
-            Item::Table(inner.flat(&columns(&inner, None), &rows, None))
+            let mut table = inner.flat(&columns(&inner, None), &rows, None);
+            table.flat = false;
+            Item::Table(table)
         }
         _ => Item::Text(format!("None of the {} has any cost.", ctx.words().procs)),
     }

@@ -3,7 +3,7 @@
 use super::ctx::Ctx;
 use crate::display::{Display, Item, Picture, PictureNode, format};
 use crate::query::{Cmd, Cost, Qualify};
-use crate::report::tree::{TreeReport, overview as overview_of, strip, weight_of};
+use crate::report::tree::{TreeReport, overview as overview_of, strip};
 use pct_deep::CliqueId;
 
 fn unit_of(ctx: &Ctx<'_>, cost: Cost) -> &'static str {
@@ -42,24 +42,22 @@ fn picture(ctx: &Ctx<'_>, r: &TreeReport, caption: String, large: bool) -> Pictu
                 },
                 total: n.total,
                 before: 0,
-                group: (!n.module.is_empty()).then(|| n.module.clone()),
+                group: group_of(ctx, n.clique),
                 link: Some(Cmd::Clique(i64::from(n.clique))),
             })
             .collect(),
-        groups: Some(group_weights(ctx, r.cost)),
+        groups: Some(ctx.subject.colours().weights(&ctx.subject.profile, r.cost)),
+        palette: Some(ctx.subject.colours().palette().clone()),
         here: (!large).then_some(r.here),
         large,
     }
 }
 
-/// The own cost of each module in the whole profile.
-pub(super) fn group_weights(ctx: &Ctx<'_>, cost: Cost) -> pct_icicle::GroupWeights {
+/// What the colour of a clique's frame stands for: that of the procedure that enters it.
+fn group_of(ctx: &Ctx<'_>, clique: u32) -> Option<String> {
     let profile = &ctx.subject.profile;
-    let of = profile.modules().map(|module| {
-        let own = profile.module_figures(module).own.inherited();
-        (profile.module_name(module).into_owned(), weight_of(&own, cost))
-    });
-    pct_icicle::GroupWeights { whole: weight_of(&profile.root_total(), cost), of: of.collect() }
+    let clique = profile.clique_id(i64::from(clique))?;
+    ctx.group_of(profile.pd_ps(profile.clique_entry_pd(clique)).number())
 }
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &TreeReport) -> Display {

@@ -102,6 +102,8 @@ pub enum Cmd {
     CliqueTree(i64, Cost),
     /// The stacks of a recording as a picture (pct's).
     Flame,
+    /// Whose time it was (pct's).
+    Owners,
     /// A source file, at a line (pct's).
     Source(String, i64),
     /// The other available profiles (pct's).
@@ -207,6 +209,7 @@ impl fmt::Display for Cmd {
             Cmd::ProcNamed(name) => write!(f, "proc_named/{}", encode(name, "")),
             Cmd::CliqueTree(n, cost) => write!(f, "clique_tree/{n}/{}", cost.as_word()),
             Cmd::Flame => f.write_str("flame"),
+            Cmd::Owners => f.write_str("owners"),
             Cmd::Source(file, line) => write!(f, "source/{}/{line}", encode(file, "")),
             Cmd::Recordings => f.write_str("recordings"),
             Cmd::Diff { base, what, incl, scale } => {
@@ -269,6 +272,7 @@ impl FromStr for Cmd {
             ["search", text] => Cmd::Search(decode(text)),
             ["proc_named", name] => Cmd::ProcNamed(decode(name)),
             ["flame"] => Cmd::Flame,
+            ["owners"] => Cmd::Owners,
             ["source", file, line] => Cmd::Source(decode(file), int(line)?),
             ["recordings"] => Cmd::Recordings,
             ["diff", base, what, incl, scale] => Cmd::Diff {

@@ -1,5 +1,6 @@
 //! The words of the query language. Each family of choices is one table, so that printing and parsing cannot disagree.
 
+use pct_deep::figures::Desc;
 use serde::Serialize;
 
 /// Declares an enum whose variants each have one spelling, with `word` (print), `parse`, `ALL` and `label`.
@@ -56,6 +57,18 @@ words! {
 impl Cost {
     /// What can be known of a profile that was made of samples.
     pub const OF_SAMPLES: [Cost; 3] = [Cost::Time, Cost::Allocs, Cost::Words];
+
+    /// The weight that a picture of this cost uses.
+    #[must_use]
+    pub fn weight(self, costs: &Desc) -> u64 {
+        let v = match self {
+            Cost::Time => costs.quanta,
+            Cost::Allocs => costs.allocs,
+            Cost::Words => costs.words,
+            Cost::Callseqs | Cost::Calls | Cost::Redos => costs.callseqs,
+        };
+        u64::try_from(v).unwrap_or(0)
+    }
 }
 
 words! {

@@ -59,8 +59,9 @@ pub fn page(display: &Display, place: &PageContext) -> String {
         None => (None, false),
     };
     let r = Renderer { place, prefs, developer };
-    let title = match &display.title {
-        Some(t) => format!("{t} - {} - pct", place.file),
+    let program = display.banner.as_ref().map(|banner| &banner.program);
+    let title = match display.title.as_ref().or(program) {
+        Some(t) => format!("{} - {} - pct", visible(t), place.file),
         None => format!("{} - pct", place.file),
     };
     let body_class = match prefs.map(|p| p.colour) {
@@ -138,11 +139,13 @@ impl Renderer<'_> {
 
     fn top(&self, display: &Display) -> Markup {
         let menu = self.href(&Cmd::Menu, 1, self.prefs.as_ref());
+        let is_headline = display.title.is_none();
         html! {
             header.top {
                 a.brand href=(menu) title="menu" { "pct" }
                 @if let Some(banner) = &display.banner {
-                    span.program title={ (visible(&banner.program)) " (" (visible(&self.place.file)) ")" } { (visible(&banner.program)) }
+                    span.program role=[is_headline.then_some("heading")] aria-level=[is_headline.then_some("1")]
+                        title={ (visible(&banner.program)) " (" (visible(&self.place.file)) ")" } { (visible(&banner.program)) }
                     span.facts { @for fact in &banner.facts { span { (fact) } } }
                 }
                 @if let Some(this) = &display.this {
@@ -245,7 +248,9 @@ impl Renderer<'_> {
             Item::Verbatim(text) => html! { pre tabindex="0" { (text) } },
             Item::Listing(listing) => self.listing(listing),
             Item::Picture(picture) => self.picture(picture),
-            Item::Columns(items) => html! { div.columns { @for i in items { (self.item(i)) } } },
+            Item::Columns(columns) => html! {
+                div.columns { @for column in columns { div.column { @for i in column { (self.item(i)) } } } }
+            },
             Item::Developer(inner) => self.item(inner),
         }
     }
@@ -409,7 +414,7 @@ pub const HELP: &[(&str, &str)] = &[
 /// The meaning of the words on a recording's pages.
 pub const NATIVE_HELP: &[(&str, &str)] = &[
     ("CPU seconds", "time on a processor, by samples; a function with few samples is known only roughly"),
-    ("Self", "time in the function itself"),
+    ("Self", "time in the function itself; where it says whose time it was, also in what worked for it"),
     ("Total", "time in it and in everything called from there; recursion counts once"),
     ("%", "the number to its left as a share of the whole recording"),
     ("Calls", "how often it was called, where that is known"),
@@ -485,6 +490,7 @@ mod tests {
                     link: None,
                 }],
                 groups: None,
+                palette: None,
                 here: Some(0),
                 large: true,
             }),

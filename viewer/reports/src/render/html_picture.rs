@@ -34,6 +34,9 @@ impl Renderer<'_> {
         if let Some(weights) = &picture.groups {
             tree.set_group_weights(weights.clone());
         }
+        if let Some(palette) = &picture.palette {
+            tree.set_palette(palette.clone());
+        }
         if let Some(here) = picture.here.and_then(|i| ids.get(i)) {
             tree.mark(*here);
         }
@@ -66,10 +69,13 @@ impl Renderer<'_> {
                     ul.legend {
                         @for key in pct_icicle::legend(&tree, &options) {
                             li {
-                                svg.key width="12" height="12" aria-hidden="true" {
-                                    rect width="12" height="12" fill=(key.colour) {}
+                                @if let Some(colour) = key.colour {
+                                    svg.key width="12" height="12" aria-hidden="true" {
+                                        rect width="12" height="12" fill=(colour) {}
+                                    }
+                                    " "
                                 }
-                                " " (key.label)
+                                (key.label)
                             }
                         }
                     }

@@ -104,6 +104,7 @@ impl Renderer<'_> {
         match row {
             Row::Cells(cells) => html! { tr { (self.cells(cells, classes)) } },
             Row::Summary(cells) => html! { tr.sum { (self.cells(cells, classes)) } },
+            Row::Part(cells) => html! { tr.part { (self.cells(cells, classes)) } },
             Row::Separator => html! { tr.sep { td colspan=(columns) {} } },
             Row::Section(data) => html! {
                 tr.section { th colspan=(columns) scope="rowgroup" { (self.datum(data)) } }

@@ -78,7 +78,9 @@ fn write_item(out: &mut String, item: &Item, developer: bool, options: &TextOpti
             out.push('\n');
         }
         Item::Picture(picture) => write_picture(out, picture, options),
-        Item::Columns(items) => items.iter().for_each(|i| write_item(out, i, developer, options)),
+        Item::Columns(columns) => {
+            columns.iter().flatten().for_each(|i| write_item(out, i, developer, options));
+        }
         Item::Developer(inner) => write_item(out, inner, developer, options),
     }
 }
@@ -286,7 +288,7 @@ fn push_row(
     options: &TextOptions,
 ) {
     match row {
-        Row::Cells(cells) | Row::Summary(cells) => {
+        Row::Cells(cells) | Row::Summary(cells) | Row::Part(cells) => {
             let mut pieces = Vec::new();
             let mut command = None;
             let mut column = 0;
@@ -302,6 +304,8 @@ fn push_row(
                     }
                     Cell::Span(data, n) => (clean(&format::data(data)), *n, true),
                 };
+                let is_part = matches!(row, Row::Part(_)) && classes.get(column) == Some(&ColumnClass::Name);
+                let text = if is_part { format!("  {text}") } else { text };
                 if let Cell::One(Data::Link(link)) | Cell::Span(Data::Link(link), _) = cell
                     && options.commands
                     && (command.is_none() || !matches!(link.cmd, Cmd::Source(..) | Cmd::Module(_)))

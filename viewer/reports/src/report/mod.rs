@@ -17,6 +17,7 @@ pub mod menu;
 pub mod module_rep;
 pub mod modules;
 pub mod overview;
+pub mod owners;
 pub mod proc;
 pub mod recordings;
 pub mod recursion;
@@ -83,6 +84,8 @@ pub enum Report {
     Tree(Result<Arc<tree::TreeReport>, Failure>),
     /// The stacks of a recording.
     Flame(Result<flame::FlameReport, Failure>),
+    /// Whose time it was.
+    Owners(Result<owners::OwnersReport, Failure>),
     /// A source file.
     Source(Result<source::SourceReport, Failure>),
     /// The available profiles.
@@ -102,6 +105,7 @@ impl Report {
             | Report::Search(_)
             | Report::Recordings(_) => None,
             Report::Flame(r) => r.as_ref().err(),
+            Report::Owners(r) => r.as_ref().err(),
             Report::Source(r) => r.as_ref().err(),
             Report::Diff(r) => r.as_ref().err(),
             Report::Clique(r) => r.as_ref().err(),
@@ -159,6 +163,7 @@ pub fn create(subject: &Subject, cmd: &Cmd, window: Window) -> Report {
         Cmd::DumpCsd(n) => Report::DumpCsd(dumps::csd(profile, *n).map(Box::new)),
         Cmd::Search(text) => Report::Search(search::create(profile, text)),
         Cmd::Flame => Report::Flame(flame::create(subject)),
+        Cmd::Owners => Report::Owners(owners::create(subject)),
         Cmd::Source(file, line) => Report::Source(source::create(subject, file, *line)),
         Cmd::Recordings => Report::Recordings(recordings::create(subject)),
         Cmd::Diff { base, what, incl, scale } => {

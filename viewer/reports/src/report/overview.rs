@@ -1,6 +1,6 @@
 //! What a recording of a native program contains about itself: its threads, and what was accounted for and lost.
 
-use pct_deep::native::Recorded;
+use pct_deep::native::{Recorded, ThreadFacts};
 use serde::Serialize;
 
 /// Data of the overview.
@@ -49,8 +49,8 @@ pub struct ThreadRow {
     pub share: f64,
 }
 
-/// Most threads that are listed.
-const THREADS: usize = 200;
+/// Most threads that are listed: the timeline has all.
+const THREADS: usize = 10;
 
 /// The report.
 #[must_use]
@@ -58,9 +58,19 @@ pub fn create(recorded: &Recorded) -> OverviewReport {
     let side = &recorded.side;
     let seconds = |ns: u64| ns as f64 / 1e9;
     let whole: u64 = side.threads.iter().map(|t| t.ns).sum();
-    let name_of =
-        |pid: u32| side.processes.iter().find(|p| p.pid == pid).map(|p| p.name.clone()).unwrap_or_default();
-    let listed = side.threads.len().min(THREADS);
+    // A process that has executed another program has its last one's name.
+    let name_of = |pid: u32| {
+        side.processes.iter().rev().find(|p| p.pid == pid).map(|p| p.name.clone()).unwrap_or_default()
+    };
+    let mut threads: Vec<ThreadFacts> = side.threads.iter().filter(|t| t.tid != 0).cloned().collect();
+    // Time in no sample has a row for each process: one is enough here.
+    let unsampled = side.threads.iter().filter(|t| t.tid == 0).fold(None, |sum: Option<ThreadFacts>, t| {
+        let sum = sum.unwrap_or_else(|| ThreadFacts { name: t.name.clone(), ..ThreadFacts::default() });
+        Some(ThreadFacts { samples: sum.samples + t.samples, ns: sum.ns.saturating_add(t.ns), ..sum })
+    });
+    threads.extend(unsampled);
+    threads.sort_by_key(|t| std::cmp::Reverse(t.ns));
+    let (listed, rest) = threads.split_at(threads.len().min(THREADS));
     OverviewReport {
         headline: side.headline.clone(),
         account: side.account.clone(),
@@ -69,7 +79,7 @@ pub fn create(recorded: &Recorded) -> OverviewReport {
         stacks_known: side.stacks_known,
         folded_seconds: seconds(side.folded_ns),
         running: side.running,
-        threads: side.threads[..listed]
+        threads: listed
             .iter()
             .map(|t| ThreadRow {
                 name: t.name.clone(),
@@ -81,10 +91,7 @@ pub fn create(recorded: &Recorded) -> OverviewReport {
                 share: if whole == 0 { 0.0 } else { t.ns as f64 / whole as f64 },
             })
             .collect(),
-        threads_not_listed: (
-            side.threads.len() - listed,
-            seconds(side.threads[listed..].iter().map(|t| t.ns).sum()),
-        ),
+        threads_not_listed: (rest.len(), seconds(rest.iter().map(|t| t.ns).sum())),
         processes: side.processes.len(),
         has_stacks: !recorded.stacks.is_empty(),
     }

@@ -8,7 +8,6 @@ use crate::analysis::Failure;
 use crate::memo::Memo;
 use crate::query::Cost;
 use crate::subject::Subject;
-use pct_deep::figures::Desc;
 use pct_deep::{CliqueId, CsdId, Profile};
 use serde::Serialize;
 use std::collections::BinaryHeap;
@@ -42,25 +41,13 @@ pub struct TreeNode {
     pub module: String,
 }
 
-/// The weight that a picture of `kind` uses of a cost.
-#[must_use]
-pub fn weight_of(cost: &Desc, kind: Cost) -> u64 {
-    let v = match kind {
-        Cost::Time => cost.quanta,
-        Cost::Allocs => cost.allocs,
-        Cost::Words => cost.words,
-        Cost::Callseqs | Cost::Calls | Cost::Redos => cost.callseqs,
-    };
-    u64::try_from(v).unwrap_or(0)
-}
-
 /// The cost that a picture of `cost` really shows: counts of calls have no tree, and a zero cost has no picture.
 fn shown_cost(profile: &Profile, cost: Cost) -> Cost {
     let cost = match cost {
         Cost::Calls | Cost::Redos => Cost::Callseqs,
         c => c,
     };
-    match weight_of(&profile.root_total(), cost) {
+    match cost.weight(&profile.root_total()) {
         0 if profile.is_native() => Cost::Time,
         0 => Cost::Callseqs,
         _ => cost,
@@ -134,7 +121,7 @@ impl Builder<'_> {
         // The cost of an entering call is the cost of its clique.
         let (owns, descs) = (profile.csd_owns(&csds), profile.csd_descs(&csds));
         for ((child, own), desc) in children.into_iter().zip(owns).zip(descs) {
-            let weight = weight_of(&own.total(&desc), self.cost);
+            let weight = self.cost.weight(&own.total(&desc));
             if weight > 0 {
                 heaviest.push((weight, child));
             }
@@ -217,7 +204,7 @@ pub fn create(subject: &Subject, number: i64, cost: Cost) -> Result<Arc<TreeRepo
     let cost = shown_cost(profile, cost);
     subject.memos.value_of_type::<Kept>().trees.get_or((clique, cost), || {
         let mut b = Builder { subject, cost, nodes: Vec::new(), left_out: 0 };
-        let total = weight_of(&profile.clique_total(clique), cost);
+        let total = cost.weight(&profile.clique_total(clique));
         let top = b.push(0, clique, total);
         b.grow(top, clique, NODES, total / 3000, usize::MAX);
         Ok(TreeReport { cost, nodes: b.nodes, here: 0, left_out: b.left_out })
@@ -230,7 +217,7 @@ pub fn overview(subject: &Subject, clique: CliqueId, cost: Cost) -> TreeReport {
     let profile = &subject.profile;
     let cost = shown_cost(profile, cost);
     let mut b = Builder { subject, cost, nodes: Vec::new(), left_out: 0 };
-    let total = weight_of(&profile.clique_total(clique), cost);
+    let total = cost.weight(&profile.clique_total(clique));
     let top = b.push(0, clique, total);
     b.grow(top, clique, 400, (total / 500).max(1), 12);
     TreeReport { cost, nodes: b.nodes, here: 0, left_out: b.left_out }
@@ -251,7 +238,7 @@ pub fn strip(subject: &Subject, clique: CliqueId, cost: Cost) -> TreeReport {
     }
     path.reverse();
     let mut b = Builder { subject, cost, nodes: Vec::new(), left_out: 0 };
-    let mut at = b.push(0, path[0], weight_of(&profile.clique_total(path[0]), cost));
+    let mut at = b.push(0, path[0], cost.weight(&profile.clique_total(path[0])));
     for pair in path.windows(2) {
         let (from, to) = (pair[0], pair[1]);
         let mut next = None;
@@ -273,7 +260,7 @@ pub fn strip(subject: &Subject, clique: CliqueId, cost: Cost) -> TreeReport {
             None => b.push(at, to, 0),
         };
     }
-    let least = weight_of(&profile.clique_total(path[0]), cost) / 1000;
+    let least = cost.weight(&profile.clique_total(path[0])) / 1000;
     b.grow(at, clique, 120, least.max(1), 2);
     TreeReport { cost, nodes: b.nodes, here: at, left_out: b.left_out }
 }

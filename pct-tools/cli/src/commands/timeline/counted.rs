@@ -10,6 +10,7 @@ use lttv_page::{Window, WindowSums, Windows};
 use pct_formats::{Format, flame};
 use pct_profile::cut::{self, CutRecording, Range};
 use pct_profile::flat::Order;
+use pct_profile::fold::Owners;
 use pct_profile::model::{Cell, Id as _, StackId, ThreadId, Weight};
 use pct_profile::select::{stacks_through, timed_weight};
 use pct_profile::text::table::tame;
@@ -19,7 +20,7 @@ use pct_reports::sources::Sources;
 use rustc_hash::FxHashMap;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A profile that answers.
 pub(super) struct Counted {
@@ -32,6 +33,8 @@ pub(super) struct Counted {
     copies: annotate::copies::Copies,
     /// The lists of transforms that were asked for last, the latest at the end.
     transformed: Mutex<Vec<Prepared>>,
+    /// Whose time each stack is.
+    owners: OnceLock<Owners>,
     path: PathBuf,
     /// The files of the recording.
     files: Vec<PathBuf>,
@@ -67,6 +70,7 @@ impl Counted {
             sources,
             copies,
             transformed: Mutex::default(),
+            owners: OnceLock::new(),
             path: path.to_owned(),
             files: files.to_vec(),
         }
@@ -265,24 +269,54 @@ fn trees(profile: &Profile, cells: &[Cell], wanted: &Trees) -> Vec<Vec<CallNode>
     trees.iter().map(|tree| nodes(profile, tree)).collect()
 }
 
-fn sums(profile: &Profile, cells: &[Cell], wanted: &Trees) -> WindowSums {
-    let table = Flat::count_cells(profile, cells, Some(By::Function), Split::Merged, Order::Own);
-    let rows = table.rows.iter().filter_map(|row| {
-        let label = row.label?;
+/// The table of functions: what each owns, has itself, and has with what it calls.
+fn functions(profile: &Profile, cells: &[Cell], owners: &Owners) -> Vec<FunctionRow> {
+    let row = |label: Label| {
         let object = label.function(profile).map(|id| profile.functions[id].object);
-        Some(FunctionRow {
+        FunctionRow {
             name: label.name(profile),
             object: object.map(|id| profile.objects[id].name().to_owned()).unwrap_or_default(),
-            own_ns: row.own.cpu_ns(),
-            total_ns: row.total.cpu_ns(),
-            samples: row.own.samples,
-        })
-    });
+            owned_ns: 0,
+            own_ns: 0,
+            total_ns: 0,
+            owned_samples: 0,
+            samples: 0,
+            total_samples: 0,
+        }
+    };
+    let mut rows: Vec<FunctionRow> = Vec::new();
+    let mut place: FxHashMap<Label, usize> = FxHashMap::default();
+    let by_owner = Flat::count_known_owners(profile, owners, cells);
+    let by_leaf = Flat::count_cells(profile, cells, Some(By::Function), Split::Merged, Order::Own);
+    // What a runtime does for itself is a row that no stack goes through.
+    for found in by_leaf.rows.iter().chain(&by_owner.rows) {
+        if let Some(label) = found.label {
+            place.entry(label).or_insert_with(|| {
+                let (total_ns, total_samples) = (found.total.cpu_ns(), found.total.samples);
+                rows.push(FunctionRow { total_ns, total_samples, ..row(label) });
+                rows.len() - 1
+            });
+        }
+    }
+    for found in &by_leaf.rows {
+        if let Some(at) = found.label.and_then(|label| place.get(&label)) {
+            (rows[*at].own_ns, rows[*at].samples) = (found.own.cpu_ns(), found.own.samples);
+        }
+    }
+    for found in &by_owner.rows {
+        if let Some(at) = found.label.and_then(|label| place.get(&label)) {
+            (rows[*at].owned_ns, rows[*at].owned_samples) = (found.own.cpu_ns(), found.own.samples);
+        }
+    }
+    rows
+}
+
+fn sums(profile: &Profile, cells: &[Cell], owners: &Owners, wanted: &Trees) -> WindowSums {
     let all: Weight = cells.iter().map(|cell| cell.weight).sum();
     WindowSums {
         samples: all.samples,
         cpu_ns: all.cpu_ns(),
-        functions: rows.collect(),
+        functions: functions(profile, cells, owners),
         trees: trees(profile, cells, wanted),
     }
 }
@@ -295,7 +329,15 @@ impl Windows for Counted {
     }
 
     fn sums(&self, window: &Window, wanted: &Trees) -> Result<WindowSums, String> {
-        self.with(window, ThreadCells::Together, |profile, cells| sums(profile, cells, wanted))
+        // Compilers and collectors are known by their threads.
+        let cells = self.cells(window, ThreadCells::Apart)?;
+        Ok(match self.transformed(window) {
+            Some(of) => sums(&of.profile, &of.cells(&cells), &Owners::from_profile(&of.profile), wanted),
+            None => {
+                let owners = self.owners.get_or_init(|| Owners::from_profile(&self.profile));
+                sums(&self.profile, &cells, owners, wanted)
+            }
+        })
     }
 
     fn listings(&self, window: &Window, function: &str) -> Result<Listings, String> {

@@ -5,9 +5,12 @@ use crate::look;
 use anyhow::{Context as _, Result};
 use lttv_page::Shown;
 use lttv_page::recording::{Function, Recording, Sample, Samples, Thread};
+use pct_formats::flame;
 use pct_profile::Profile;
+use pct_profile::fold::{beginnings, with_own_work};
 use pct_profile::load::{self, Options};
-use pct_profile::model::{Cell, Id as _, StackId};
+use pct_profile::model::{Cell, FunctionId, Id as _, StackId, ThreadId, Weight};
+use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -122,6 +125,23 @@ fn one_for_each_stack(mut cells: Vec<Cell>) -> Vec<Cell> {
     cells
 }
 
+/// Which stacks each thread had, and in how many samples.
+fn cells_of_threads(samples: &[Samples]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    let mut counts: FxHashMap<u32, u64> = FxHashMap::default();
+    for (at, of_thread) in samples.iter().enumerate() {
+        for sample in of_thread.iter() {
+            *counts.entry(sample.stack).or_default() += 1;
+        }
+        cells.extend(counts.drain().map(|(stack, samples)| Cell {
+            thread: ThreadId::from_index(at),
+            stack: StackId::from_index(usize::try_from(stack).unwrap_or(usize::MAX)),
+            weight: Weight { samples, ..Weight::ZERO },
+        }));
+    }
+    cells
+}
+
 /// A profile as plain data. Its samples move to the page's threads: there may be many, and both need them.
 fn plain((path, files): (&Path, &[PathBuf]), mut profile: Profile) -> Recording {
     let start = i64::try_from(profile.start_realtime_ns).unwrap_or(i64::MAX);
@@ -141,23 +161,37 @@ fn plain((path, files): (&Path, &[PathBuf]), mut profile: Profile) -> Recording 
             samples[thread.index()].push(Sample { time_ns, weight_ns: sample.weight_ns, stack });
         }
     }
+    let ran = cells_of_threads(&samples);
+    // What runtimes do for themselves gets its stacks now: windows are counted later, when nothing changes any more.
+    drop(with_own_work(&mut profile, &ran));
+    let begins = |function: Option<FunctionId>| {
+        function.map(|function| profile.functions[function].name.clone()).unwrap_or_default()
+    };
+    let beginnings: Vec<String> = beginnings(&profile, &ran).into_iter().map(begins).collect();
     profile.cells = one_for_each_stack(std::mem::take(&mut profile.cells));
-    let threads = profile.threads.iter().zip(samples).map(|(thread, samples)| {
+    let threads = profile.threads.iter().zip(samples).zip(beginnings).map(|((thread, samples), begins)| {
         let process = &profile.processes[thread.process];
         Thread {
             pid: process.pid,
             tid: thread.tid,
             process: process.name.clone(),
             name: thread.name.clone(),
+            begins,
             samples: Arc::new(samples.ordered()),
         }
     });
     let threads: Vec<Thread> = threads.collect();
-    let functions = profile.functions.iter().map(|function| Function {
-        name: function.name.clone(),
-        object: profile.objects[function.object].name().to_owned(),
+    let mut groups: FxHashMap<&str, Arc<str>> = FxHashMap::default();
+    let functions = profile.functions.enumerate().map(|(id, function)| {
+        let group = flame::group(&profile, id);
+        Function {
+            name: function.name.clone(),
+            object: profile.objects[function.object].name().to_owned(),
+            group: groups.entry(group).or_insert_with(|| group.into()).clone(),
+        }
     });
     let functions = functions.collect();
+    let groups = flame::groups(&profile);
     let leaf = |stack| u32::try_from(profile.leaf(stack).index()).unwrap_or(u32::MAX);
     let stacks = profile.stacks.ids().map(leaf).collect();
     let account = &profile.account;
@@ -167,6 +201,7 @@ fn plain((path, files): (&Path, &[PathBuf]), mut profile: Profile) -> Recording 
         start_ns: start,
         functions,
         stacks,
+        groups,
         marks: profile.marks.iter().map(|mark| (at(mark.time_ns), mark.name.clone())).collect(),
         notes: lost.chain(account.notes.iter().cloned()).take(MOST_NOTES).collect(),
         windows: Arc::new(Counted::new(

@@ -6,6 +6,7 @@ use pct_format::record::Frame;
 use pct_kit::started::Killed;
 use pct_kit::wait::wait_for;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
@@ -94,6 +95,9 @@ fn every_recording_of_a_view_has_a_timeline_that_leads_back() {
     let page = serving.get("of/1/tl");
     assert!(page.contains("href=\"../../deep?menu&amp;&amp;a.pct\""), "{page}");
     assert!(page.contains("href=\"../../deep?quit&amp;&amp;a.pct\""), "{page}");
+    for part in ["flame", "owners", "program_modules"] {
+        assert!(page.contains(&format!("href=\"../../deep?{part}&amp;&amp;a.pct\"")), "{part}: {page}");
+    }
     let sums = json(&serving.get("of/1/tl/window.json"));
     assert_eq!(sums["recordings"][0]["samples"], 1000);
     // What has no times says so and leads back.
@@ -104,6 +108,101 @@ fn every_recording_of_a_view_has_a_timeline_that_leads_back() {
     let serving = Serving::of(dir.path(), &["--thread", "100", "a.pct"]);
     assert!(serving.get("deep?menu&&a.pct").contains("timeline (all samples)"));
     assert_eq!(json(&serving.get("of/0/tl/window.json"))["recordings"][0]["samples"], 1000);
+}
+
+/// A recording of functions in six libraries that are not there: the first half of its time is spent in other ones
+/// than the second.
+fn recording_of_libraries() -> Vec<u8> {
+    let mut b = Builder::new();
+    let start = |n: u64| 0x7000_0000 + n * 0x10_0000;
+    for n in 0..6 {
+        let path = format!("/nowhere/lib{n}.so");
+        b.region(
+            u32::try_from(n).expect("small") + 1,
+            0,
+            start(n)..start(n) + 0x8000,
+            0,
+            0,
+            &[],
+            path.as_bytes(),
+        );
+    }
+    let thread = b.thread(0, 100, b"first");
+    let outer = b.stack(&[Frame::Return(start(0) + 0x100)]);
+    for i in 0..1000 {
+        let library = if i < 500 { i % 6 } else { 5 - (i % 11) / 2 };
+        b.sample(thread, 1_000_000 * (i + 1), start(library) + 0x400, 1, false, outer);
+    }
+    b.finish()
+}
+
+/// The colour of each object's frames in a picture: pairs that differ in lightness only are told by the first frame.
+fn colours(picture: &str) -> BTreeMap<String, String> {
+    let mut found: BTreeMap<String, String> = BTreeMap::new();
+    for frame in picture.split("<title>").skip(1) {
+        let Some((title, rest)) = frame.split_once("</title>") else { continue };
+        let name = title.split(" (").next().unwrap_or_default();
+        let fill = rest.split("fill=\"").nth(1).and_then(|rest| rest.get(..7)).unwrap_or_default();
+        if name.starts_with("[lib") {
+            let known = found.entry(name.to_owned()).or_insert_with(|| fill.to_owned());
+            assert_eq!(known, fill, "{name} has two colours in one picture");
+        }
+    }
+    found
+}
+
+#[test]
+fn a_function_has_one_colour_in_all_pictures_of_a_recording() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("a.pct"), recording_of_libraries()).expect("written");
+    let serving = Serving::of(dir.path(), &["a.pct"]);
+    let whole = colours(&serving.get("deep?flame&&a.pct"));
+    assert_eq!(whole.len(), 7, "{whole:?}");
+    let shades: std::collections::BTreeSet<&String> = whole.values().collect();
+    assert!(shades.len() >= 6, "objects have colours of their own: {whole:?}");
+    let meta = json(&serving.get("of/0/tl/meta"));
+    let start: i64 = meta["traces"][0]["start"].as_str().and_then(|t| t.parse().ok()).expect("a time");
+    let (middle, end) = (start + 500_000_000, start + 2_000_000_000);
+    let written = |args: &[&str], file: &str| {
+        let run = Command::new(PCT).args(args).current_dir(dir.path()).output().expect("runs");
+        assert!(run.status.success(), "{args:?}: {run:?}");
+        std::fs::read_to_string(dir.path().join(file)).expect("a picture")
+    };
+    let part = format!("a={middle}&b={end}");
+    let overview = serving.get("deep?menu&&a.pct");
+    let root = overview.split("?clique_tree/").nth(1).and_then(|rest| rest.split('/').next());
+    let root = root.expect("a link to the call graph").to_owned();
+    for (what, picture) in [
+        ("call graph", serving.get(&format!("deep?clique_tree/{root}/time&&a.pct"))),
+        ("overview", overview),
+        ("timeline", serving.get("of/0/tl")),
+        ("second half", serving.get(&format!("of/0/tl?{part}"))),
+        ("inverted", serving.get(&format!("of/0/tl?{part}&tab=inverted"))),
+        ("of an object", serving.get("of/0/tl?object=lib3")),
+        ("saved", serving.get(&format!("of/0/tl/file?{part}&as=flame"))),
+        ("flame", written(&["flame", "-o", "a.svg", "a.pct"], "a.svg")),
+        ("flame of the second half", written(&["flame", "--from", "500ms", "-o", "b.svg", "a.pct"], "b.svg")),
+        ("report", written(&["report", "--html", "a.html", "a.pct"], "a.html")),
+    ] {
+        let found = colours(&picture);
+        assert!(found.len() >= 2, "{what}: {found:?}");
+        for (name, colour) in &found {
+            assert_eq!(whole.get(name), Some(colour), "{what}: {name}");
+        }
+    }
+    // The lanes: by the numbers of functions.
+    let keys: Vec<String> = (0..20).map(|number| format!("0.{}", (1 << 30) + number)).collect();
+    let names = json(&serving.get(&format!("of/0/tl/names?k={}", keys.join(","))));
+    let of_lanes = names.as_object().expect("names").values();
+    let of_lanes =
+        of_lanes.filter(|found| found["name"].as_str().is_some_and(|name| name.starts_with("[lib")));
+    let mut compared = 0;
+    for found in of_lanes {
+        let name = found["name"].as_str().expect("a name");
+        assert_eq!(whole.get(name).map(String::as_str), found["color"].as_str(), "{name}");
+        compared += 1;
+    }
+    assert!(compared >= 6, "{names}");
 }
 
 #[test]
@@ -156,41 +255,56 @@ fn a_range_has_the_numbers_of_the_report_of_the_same_window() {
         [(0, 2_000_000), (1_000, 2_000), (100_000, 400_500), (250_250, 250_251), (999_000, 5_000_000)]
     {
         let window = ["--from", &format!("{from_us}us"), "--to", &format!("{to_us}us")];
-        let report = Command::new(PCT)
-            .args(["report", "-q", "--format", "json", "a.pct"])
-            .args(window)
-            .current_dir(dir.path())
-            .output()
-            .expect("runs");
-        let report = json(&String::from_utf8_lossy(&report.stdout));
+        let report = |by: &[&str]| {
+            let report = Command::new(PCT)
+                .args(["report", "-q", "--format", "json", "a.pct"])
+                .args(window)
+                .args(by)
+                .current_dir(dir.path())
+                .output()
+                .expect("runs");
+            json(&String::from_utf8_lossy(&report.stdout))
+        };
+        let by_leaf = report(&[]);
         let (a, b) = (start + from_us * 1000, start + to_us * 1000);
         let page = json(&serving.get(&format!("tl/window.json?a={a}&b={b}")));
         let page = &page["recordings"][0];
-        assert_eq!(page["samples"], report["total"]["samples"], "{window:?}");
-        let of_report: Vec<(String, u64, u64)> = report["rows"]
-            .as_array()
-            .expect("rows")
-            .iter()
-            .map(|row| {
-                let ns = (row["total_seconds"].as_f64().expect("seconds") * 1e9).round();
-                let name = row["function"].as_str().expect("a name").to_owned();
-                (name, row["samples"].as_u64().expect("a count"), format!("{ns}").parse().expect("ns"))
-            })
-            .collect();
-        let of_page: Vec<(String, u64, u64)> = page["functions"]
-            .as_array()
-            .expect("functions")
-            .iter()
-            .map(|row| {
-                let number = |name: &str| row[name].as_u64().expect("a number");
-                (row["name"].as_str().expect("a name").to_owned(), number("samples"), number("total_ns"))
-            })
-            .collect();
-        assert_eq!(of_page, of_report, "{window:?}");
-        samples.push(of_page.len());
+        assert_eq!(page["samples"], by_leaf["total"]["samples"], "{window:?}");
+        let of_leaf = shown(page, "samples", "total_ns");
+        assert_eq!(of_leaf, reported_rows(&by_leaf, "total_seconds"), "{window:?}");
+        let by_owner = report(&["--by", "owner"]);
+        let mut of_owner = shown(page, "owned_samples", "owned_ns");
+        of_owner.retain(|row| row.1 > 0);
+        let mut of_report = reported_rows(&by_owner, "cpu_seconds");
+        of_report.retain(|row| row.1 > 0);
+        assert_eq!(of_owner, of_report, "{window:?}");
+        samples.push(of_leaf.len());
     }
     // Windows with many functions, with one, with none.
     assert!(samples[0] > 3 && samples[1] == 1 && samples[3] == 0, "{samples:?}");
+}
+
+/// Functions with a number of samples and a time, by name.
+fn shown(page: &Value, samples: &str, ns: &str) -> Vec<(String, u64, u64)> {
+    let rows = page["functions"].as_array().expect("functions").iter().map(|row| {
+        let number = |name: &str| row[name].as_u64().expect("a number");
+        (row["name"].as_str().expect("a name").to_owned(), number(samples), number(ns))
+    });
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort();
+    rows
+}
+
+/// The same of a report's rows.
+fn reported_rows(report: &Value, seconds: &str) -> Vec<(String, u64, u64)> {
+    let rows = report["rows"].as_array().expect("rows").iter().map(|row| {
+        let ns = (row[seconds].as_f64().expect("seconds") * 1e9).round();
+        let name = row["function"].as_str().expect("a name").to_owned();
+        (name, row["samples"].as_u64().expect("a count"), format!("{ns}").parse().expect("ns"))
+    });
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort();
+    rows
 }
 
 /// Functions with their samples, and the number of all samples.
