@@ -461,10 +461,12 @@ mod tests {
             let mut p = profile(&lines);
             let cells = p.cells.clone();
             let owners = Flat::count_owners(&mut p, &cells, Whose::Owner, Split::Merged, Order::Own);
-            let beside = Beside { owners, ..Beside::default() };
+            let beside = Beside { has_own_work: true, ..Beside::default() };
             let made = make_with(&p, &cells, &beside, Default::default(), usize::MAX).unwrap();
             let side = &made.recorded.side;
             prop_assert_eq!(side.owners.iter().map(|o| o.ns).sum::<u64>(), p.total().cpu_ns());
+            let ns: Vec<u64> = owners.rows.iter().map(|row| row.own.cpu_ns()).collect();
+            prop_assert_eq!(side.owners.iter().map(|o| o.ns).collect::<Vec<_>>(), ns);
             prop_assert!(side.owners.iter().all(|o| o.ps > 0 && o.ns <= o.total_ns));
             prop_assert_eq!(side.owners_beyond, (0, 0));
         }

@@ -27,6 +27,7 @@ pub use graph::{Apart, Graph};
 
 use pct_deep::native::{Allocated, Recorded};
 use pct_deep::{Compensation, DeepData, DeepError};
+use pct_profile::fold::KnownOwners;
 use pct_profile::memory::MemoryCell;
 use pct_profile::model::Cell;
 use pct_profile::{Flat, Profile};
@@ -65,8 +66,8 @@ pub fn make(profile: &Profile, cells: &[Cell], apart: Apart, most: usize) -> Res
 pub struct Beside {
     /// What its allocations are: estimates in whole numbers, whose sums are exact.
     pub memory: Vec<MemoryCell>,
-    /// The table of the same cells by owner ([`Flat::count_owners`]); no row: unknown.
-    pub owners: Flat,
+    /// [`with_own_work`](pct_profile::fold::with_own_work) has seen the cells, so that their owners can be counted.
+    pub has_own_work: bool,
 }
 
 /// [`make`], with what is known beside the cells.
@@ -82,6 +83,10 @@ pub fn make_with(
 ) -> Result<Made, NativeError> {
     std::thread::scope(|scope| {
         let stacks = scope.spawn(|| facts::stacks(profile, cells));
+        let owners = scope.spawn(|| match beside.has_own_work {
+            true => Flat::count_known_owners(profile, &KnownOwners::from_profile(profile), cells, true),
+            false => Flat::default(),
+        });
         let mut graph = Graph::new();
         graph.add_apart(profile, cells, apart, most);
         graph.add_memory(profile, &beside.memory, most);
@@ -93,7 +98,8 @@ pub fn make_with(
             Some(Sisters { live: of(Allocated::Live)?, peak: of(Allocated::Peak)? })
         };
         let stacks = stacks.join().expect("walking stacks does not panic");
-        let mut recorded = facts::facts(profile, cells, &graph, &procs, stacks, &beside.owners);
+        let owners = owners.join().expect("counting does not panic");
+        let mut recorded = facts::facts(profile, cells, &graph, &procs, stacks, &owners);
         if sisters.is_some() {
             recorded.side.allocs_known = true;
             recorded.side.memory = Some(Allocated::All);

@@ -4,7 +4,7 @@
 //! Under a function means: somewhere on the stack; a sample in a recursion counts once. That is found in one
 //! depth-first walk of the stacks with a counter per function of how often it is on the current path.
 
-use crate::fold::{Owners, Whose, with_known_own_work, with_own_work};
+use crate::fold::{KnownOwners, Owners, Whose, with_own_work};
 use crate::model::{Cell, Id, Profile, StackId, Weight};
 use crate::tree::{Amount, By, Label, Labels, Measured, Split, for_each_part, used_stacks};
 use rustc_hash::FxHashMap;
@@ -120,12 +120,22 @@ impl Flat {
         flat
     }
 
-    /// The rows of [`Flat::count_owners`] for some of a profile's cells, where that has counted all of them before:
-    /// `owners` are those of the profile since then. Without callees.
+    /// The rows of [`Flat::count_owners`] for some of a profile's cells. Callees only `with_callees`.
     #[must_use]
-    pub fn count_known_owners(profile: &Profile, owners: &Owners, cells: &[Cell]) -> Self {
-        let given = owners.give(&with_known_own_work(profile, cells), Whose::Owner);
-        Self::count_cells(profile, &given, Some(By::Function), Split::Merged, Order::Own)
+    pub fn count_known_owners(
+        profile: &Profile,
+        known: &KnownOwners,
+        cells: &[Cell],
+        with_callees: bool,
+    ) -> Self {
+        let cells = known.with_own_work(profile, cells);
+        let owners = known.owners();
+        let given = owners.give(&cells, Whose::Owner);
+        let mut flat = Self::count_cells(profile, &given, Some(By::Function), Split::Merged, Order::Own);
+        if with_callees {
+            flat.callees = callees_of_rows(profile, &flat.rows, &cells, owners, Split::Merged);
+        }
+        flat
     }
 
     /// How many rows, from the first one on, are worth a glance.

@@ -30,7 +30,7 @@ use roles::{FrameClass, Role, Roles, Walked, walk};
 use rustc_hash::FxHashMap;
 
 pub use beginnings::beginnings;
-pub use owners::{Owned, Owners, Whose, with_known_own_work, with_own_work};
+pub use owners::{KnownOwners, Owned, Owners, Whose, with_own_work};
 pub(crate) use roles::{interpreters, is_spoken};
 pub use spent::account_of_languages;
 

@@ -156,8 +156,8 @@ fn every_export_is_made_and_json_is_json() {
 }
 
 fn by_owner(profile: &pct_profile::Profile) -> Flat {
-    let owners = pct_profile::fold::Owners::from_profile(profile);
-    Flat::count_known_owners(profile, &owners, &profile.cells)
+    let owners = pct_profile::fold::KnownOwners::from_profile(profile);
+    Flat::count_known_owners(profile, &owners, &profile.cells, true)
 }
 
 #[test]

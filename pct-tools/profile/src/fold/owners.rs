@@ -166,17 +166,57 @@ pub fn with_own_work(profile: &mut Profile, cells: &[Cell]) -> Vec<Cell> {
     moved
 }
 
-/// The same in a profile to which [`with_own_work`] has added the stacks for all of its cells: these are some of them.
-#[must_use]
-pub fn with_known_own_work(profile: &Profile, cells: &[Cell]) -> Vec<Cell> {
-    let rows = RowsOfWork::from_profile(profile);
-    let mut moved = cells.to_vec();
-    for (at, node, object) in own_work(profile, cells) {
-        if let Some(stack) = rows.known(node, object) {
-            moved[at].stack = stack;
-        }
+/// The owners of a profile that does not change any more: found once, and asked for any part of its cells. In it
+/// [`with_own_work`] has seen all of them.
+#[derive(Debug)]
+pub struct KnownOwners {
+    owners: Owners,
+    /// By stack: where a runtime's own work that its functions tell is given to.
+    stacks: Vec<StackId>,
+    /// By stack: a function of a language runs on it.
+    speaks: Vec<bool>,
+    /// By thread: what a runtime has it for.
+    threads: Vec<Option<OwnWork>>,
+    roles: Roles,
+    rows: RowsOfWork,
+}
+
+impl KnownOwners {
+    /// Finds them.
+    #[must_use]
+    pub fn from_profile(profile: &Profile) -> Self {
+        let (roles, rows) = (Roles::from_profile(profile), RowsOfWork::from_profile(profile));
+        let walked = walk(profile, &roles);
+        let speaks: Vec<bool> = walked.iter().map(|seen| seen.spoken.is_some()).collect();
+        let stack = |id: StackId| {
+            let found = (!speaks[id.index()]).then(|| work_of_stack(profile, &walked, id)).flatten();
+            let (work_stack, work) = found?;
+            rows.known((work, profile.stacks[work_stack].parent), machine_of(profile, &roles, id))
+        };
+        let stacks = profile.stacks.ids().map(|id| stack(id).unwrap_or(id)).collect();
+        let of_machines = ThreadsOfMachines::from_profile(profile);
+        let threads = profile.threads.ids().map(|thread| of_machines.work(profile, thread)).collect();
+        Self { owners: Owners::from_profile(profile), stacks, speaks, threads, roles, rows }
     }
-    moved
+
+    /// The cells with runtimes' own work in rows of its own, as [`with_own_work`] gives them.
+    #[must_use]
+    pub fn with_own_work(&self, profile: &Profile, cells: &[Cell]) -> Vec<Cell> {
+        let stack = |cell: &Cell| match self.threads.get(cell.thread.index()) {
+            Some(Some(work)) if !self.speaks[cell.stack.index()] => {
+                let object = machine_of(profile, &self.roles, cell.stack);
+                self.rows.known((*work, None), object).unwrap_or(cell.stack)
+            }
+            _ => self.stacks[cell.stack.index()],
+        };
+        cells.iter().map(|cell| Cell { stack: stack(cell), ..*cell }).collect()
+    }
+
+    /// The owners of all stacks.
+    #[must_use]
+    pub fn owners(&self) -> &Owners {
+        &self.owners
+    }
 }
 
 /// What a runtime did for itself, and for whom.
@@ -213,6 +253,7 @@ fn machine_of(profile: &Profile, roles: &Roles, stack: StackId) -> ObjectId {
 }
 
 /// The stacks that stand for a runtime's own work.
+#[derive(Debug)]
 struct RowsOfWork {
     frames: FxHashMap<(OwnWork, ObjectId), FrameId>,
     stacks: FxHashMap<StackNode, StackId>,

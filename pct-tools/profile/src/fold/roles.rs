@@ -267,6 +267,12 @@ fn role(name: &str) -> Role {
     listed(CPYTHON, stem).unwrap_or(Role::Work)
 }
 
+/// Whether a function is CPython's loop: [`role`] for one question, which is asked of every function of a profile.
+fn runs_bytecode(name: &str) -> bool {
+    let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
+    CPYTHON.first().is_some_and(|row| listed(std::slice::from_ref(row), stem) == Some(Role::Loop))
+}
+
 /// The class of a function of an image that has V8 in it: also of programs that V8 is a part of.
 fn class_beside_v8(name: &str) -> FrameClass {
     match listed(V8, name) {
@@ -277,7 +283,7 @@ fn class_beside_v8(name: &str) -> FrameClass {
 }
 
 /// What a stack's frame is for folding.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FrameClass {
     /// A function of an interpreted language.
     Spoken,
@@ -348,6 +354,7 @@ fn serves(object: &Object) -> bool {
 }
 
 /// The roles of all functions of a profile; without an interpreter that was read nobody has any.
+#[derive(Debug)]
 pub(super) struct Roles {
     kinds: Vec<FrameClass>,
 }
@@ -395,7 +402,7 @@ pub(crate) fn is_spoken(profile: &Profile, object: ObjectId) -> bool {
 /// its place.
 pub(crate) fn interpreters(profile: &Profile) -> FxHashSet<ObjectId> {
     let spoken = |object: ObjectId| is_spoken(profile, object);
-    let loops = profile.functions.iter().filter(|f| !spoken(f.object) && role(&f.name) == Role::Loop);
+    let loops = profile.functions.iter().filter(|f| !spoken(f.object) && runs_bytecode(&f.name));
     let images: FxHashSet<ObjectId> = loops.map(|f| f.object).collect();
     let images = if images.is_empty() { nameless_loops(profile, spoken) } else { images };
     &images - &images_with_v8(profile)

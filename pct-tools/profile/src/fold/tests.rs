@@ -347,7 +347,11 @@ fn the_rows_of_a_runtimes_own_work_are_added_once() {
     let rows = (p.functions.len(), p.frames.len(), p.stacks.len());
     let second = with_own_work(&mut p, &cells);
     assert_eq!(first, second);
-    assert_eq!(first, with_known_own_work(&p, &cells), "and found where the profile does not change");
+    assert_eq!(
+        first,
+        KnownOwners::from_profile(&p).with_own_work(&p, &cells),
+        "and found where the profile does not change"
+    );
     assert_eq!(rows, (p.functions.len(), p.frames.len(), p.stacks.len()));
 }
 

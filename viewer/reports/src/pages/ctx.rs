@@ -28,7 +28,8 @@ impl Ctx<'_> {
 
     /// The path to this page: the menu, then these links.
     pub(crate) fn crumbs(&self, path: Vec<Link>) -> Vec<Link> {
-        let mut out = vec![self.link(Cmd::Menu, "Menu")];
+        let first = if self.subject.profile.is_native() { "Overview" } else { "Menu" };
+        let mut out = vec![self.link(Cmd::Menu, first)];
         out.extend(path);
         if out.len() == 1 && *self.cmd == Cmd::Menu {
             out.clear();

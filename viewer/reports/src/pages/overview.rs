@@ -59,13 +59,13 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
             answer.push(super::top_procs::hottest(ctx, Cost::Time, 10));
         }
     }
-    if ctx.subject.memory().is_some() {
-        answer.push(Item::Heading("Functions with most memory of their own".to_owned()));
-        answer.push(super::top_procs::hottest(ctx, Cost::Words, 5));
-    }
     let mut beside = r.recording.as_ref().map_or_else(Vec::new, recording);
     beside.extend(ways(ctx, r, stacked));
     d.items.push(Item::Columns(vec![answer, beside]));
+    if ctx.subject.memory().is_some() {
+        d.items.push(Item::Heading("Functions with most memory of their own".to_owned()));
+        d.items.push(super::top_procs::hottest(ctx, Cost::Words, 5));
+    }
     let size = |n: usize| Data::Int(i64::try_from(n).unwrap_or(i64::MAX));
     d.items.push(Item::Heading("The profile".to_owned()));
     let mut facts = vec![("CPU seconds", Data::Seconds(r.total_seconds))];

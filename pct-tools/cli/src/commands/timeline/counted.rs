@@ -10,7 +10,7 @@ use lttv_page::{Window, WindowSums, Windows};
 use pct_formats::{Format, flame};
 use pct_profile::cut::{self, CutRecording, Range};
 use pct_profile::flat::Order;
-use pct_profile::fold::Owners;
+use pct_profile::fold::KnownOwners;
 use pct_profile::model::{Cell, Id as _, StackId, ThreadId, Weight};
 use pct_profile::select::{stacks_through, timed_weight};
 use pct_profile::text::table::tame;
@@ -34,7 +34,7 @@ pub(super) struct Counted {
     /// The lists of transforms that were asked for last, the latest at the end.
     transformed: Mutex<Vec<Prepared>>,
     /// Whose time each stack is.
-    owners: OnceLock<Owners>,
+    owners: OnceLock<KnownOwners>,
     path: PathBuf,
     /// The files of the recording.
     files: Vec<PathBuf>,
@@ -270,7 +270,7 @@ fn trees(profile: &Profile, cells: &[Cell], wanted: &Trees) -> Vec<Vec<CallNode>
 }
 
 /// The table of functions: what each owns, has itself, and has with what it calls.
-fn functions(profile: &Profile, cells: &[Cell], owners: &Owners) -> Vec<FunctionRow> {
+fn functions(profile: &Profile, cells: &[Cell], owners: &KnownOwners) -> Vec<FunctionRow> {
     let row = |label: Label| {
         let object = label.function(profile).map(|id| profile.functions[id].object);
         FunctionRow {
@@ -286,7 +286,7 @@ fn functions(profile: &Profile, cells: &[Cell], owners: &Owners) -> Vec<Function
     };
     let mut rows: Vec<FunctionRow> = Vec::new();
     let mut place: FxHashMap<Label, usize> = FxHashMap::default();
-    let by_owner = Flat::count_known_owners(profile, owners, cells);
+    let by_owner = Flat::count_known_owners(profile, owners, cells, false);
     let by_leaf = Flat::count_cells(profile, cells, Some(By::Function), Split::Merged, Order::Own);
     // What a runtime does for itself is a row that no stack goes through.
     for found in by_leaf.rows.iter().chain(&by_owner.rows) {
@@ -311,7 +311,7 @@ fn functions(profile: &Profile, cells: &[Cell], owners: &Owners) -> Vec<Function
     rows
 }
 
-fn sums(profile: &Profile, cells: &[Cell], owners: &Owners, wanted: &Trees) -> WindowSums {
+fn sums(profile: &Profile, cells: &[Cell], owners: &KnownOwners, wanted: &Trees) -> WindowSums {
     let all: Weight = cells.iter().map(|cell| cell.weight).sum();
     WindowSums {
         samples: all.samples,
@@ -332,9 +332,9 @@ impl Windows for Counted {
         // Compilers and collectors are known by their threads.
         let cells = self.cells(window, ThreadCells::Apart)?;
         Ok(match self.transformed(window) {
-            Some(of) => sums(&of.profile, &of.cells(&cells), &Owners::from_profile(&of.profile), wanted),
+            Some(of) => sums(&of.profile, &of.cells(&cells), &KnownOwners::from_profile(&of.profile), wanted),
             None => {
-                let owners = self.owners.get_or_init(|| Owners::from_profile(&self.profile));
+                let owners = self.owners.get_or_init(|| KnownOwners::from_profile(&self.profile));
                 sums(&self.profile, &cells, owners, wanted)
             }
         })
