@@ -442,6 +442,7 @@ mod tests {
             let id = t.add_stack([name], weight);
             t.set_group(id, name);
         }
+        t.set_palette(Palette::from_weights(&weights));
         t.set_group_weights(weights.clone());
         let keys = legend(&t, &Options::default());
         let words: Vec<&str> = keys.iter().map(|k| k.label.as_str()).collect();

@@ -54,12 +54,9 @@ impl Groups {
             }
             None => own_weights(tree),
         };
-        let palette = tree.palette.clone().unwrap_or_else(|| match &tree.weights {
-            Some(known) => Palette::from_weights(known),
-            None => {
-                let of = tree.groups.iter().map(|name| name.to_string()).zip(weights.iter().copied());
-                Palette::from_weights(&GroupWeights { whole, of: of.collect() })
-            }
+        let palette = tree.palette.clone().unwrap_or_else(|| {
+            let of = tree.groups.iter().map(|name| name.to_string()).zip(weights.iter().copied());
+            Palette::from_weights(&GroupWeights { whole, of: of.collect() })
         });
         let mut ranked: Vec<(u32, u64)> = (0..).zip(weights).collect();
         ranked.sort_by_key(|&(group, weight)| (Reverse(weight), group));

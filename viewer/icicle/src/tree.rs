@@ -39,7 +39,7 @@ pub struct Tree {
     pub(crate) groups: Vec<Box<str>>,
     /// Weights of the groups in the whole of which this tree is a part.
     pub(crate) weights: Option<GroupWeights>,
-    /// The groups' colours, if others than the weights give.
+    /// The groups' colours in that whole.
     pub(crate) palette: Option<Palette>,
     /// Text in tooltips after the weight, by node.
     pub(crate) details: HashMap<u32, Box<str>, Fast>,
@@ -163,13 +163,12 @@ impl Tree {
         self.details.insert(id.0, detail.into());
     }
 
-    /// Gives groups the shares that they have in the whole, and the colours by these shares unless
-    /// [`Tree::set_palette`] gives others, so that the pictures of all parts agree.
+    /// Gives groups the shares that they have in the whole, of which the tree shows a part.
     pub fn set_group_weights(&mut self, weights: GroupWeights) {
         self.weights = Some(weights);
     }
 
-    /// Gives groups their colours.
+    /// Gives groups the colours that they have in the whole. Without them they have those of this tree's own weights.
     pub fn set_palette(&mut self, palette: Palette) {
         self.palette = Some(palette);
     }
