@@ -23,8 +23,8 @@
 //! loss SAMPLES CAUSE
 //! function PS SAMPLES STACKED NS   samples in the procedure itself, samples and nanoseconds with it on the stack
 //! spoken LANGUAGE PS...            procedures of an interpreted language
-//! owner NS TOTAL_NS PS NAME        whose time it is, the most first; PS 0: no procedure
-//! callee NS PS NAME                what that owner spent in what it called; PS 0: NAME is a module
+//! owner NS TOTAL_NS PS NAME        whose time it is, the owner with most time first; PS is 0 if it is no procedure
+//! callee NS PS NAME                what the owner above spent in a function that it called; if PS is 0, in the module NAME
 //! owners-beyond N NS               owners that are not listed, and their time
 //! ```
 
@@ -79,7 +79,7 @@ pub struct FunctionFacts {
 /// that it called, the allocator, the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnerFacts {
-    /// Its number as a procedure; 0: it is none (`[garbage collector]`).
+    /// The number of the procedure. It is 0 for what a runtime does for itself, such as `[garbage collector]`.
     pub ps: u32,
     /// Its name.
     pub name: String,
@@ -87,18 +87,18 @@ pub struct OwnerFacts {
     pub ns: u64,
     /// Nanoseconds with it on the stack.
     pub total_ns: u64,
-    /// What it spent in what it called, the most first.
+    /// What it spent in each function that it called. The one with most time is first.
     pub callees: Vec<CalleeFacts>,
 }
 
 /// What an owner called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CalleeFacts {
-    /// Its number as a procedure; 0: all functions without names of a module.
+    /// The number of the procedure. It is 0 for all functions without names of a module together.
     pub ps: u32,
     /// Its name, or that of the module.
     pub name: String,
-    /// Nanoseconds, which are the owner's.
+    /// Nanoseconds. They are counted among the owner's.
     pub ns: u64,
 }
 
@@ -180,7 +180,7 @@ pub struct Side {
     pub functions: Vec<FunctionFacts>,
     /// Interpreted languages, each with the numbers of its procedures.
     pub languages: Vec<(String, Vec<u32>)>,
-    /// Whose time it is, the most first; empty: unknown.
+    /// Whose time it is. The owner with most time is first. Empty if it is not known.
     pub owners: Vec<OwnerFacts>,
     /// Number of owners that are not listed, and their nanoseconds.
     pub owners_beyond: (u64, u64),

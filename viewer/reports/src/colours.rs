@@ -9,7 +9,7 @@ use std::collections::HashMap;
 /// The colours of a profile's functions.
 #[derive(Debug)]
 pub(crate) struct Colours {
-    /// By procedure: its interpreted language, as a place in `languages`; empty: there are none.
+    /// The interpreted language of each procedure, as a place in `languages`. Empty if the program has none.
     language: Vec<Option<u16>>,
     languages: Vec<String>,
     palette: Palette,
@@ -31,7 +31,7 @@ impl Colours {
         colours
     }
 
-    /// What the colour of a procedure stands for; empty: nothing.
+    /// What the colour of a procedure stands for: a language, an object or a module. The root has none.
     pub(crate) fn group(&self, profile: &Profile, ps: PsId) -> String {
         match self.language.get(ps.index()).copied().flatten() {
             Some(at) => self.languages[usize::from(at)].clone(),

@@ -16,6 +16,8 @@ use pct_deep::native::Allocated;
 const LEVELS: u32 = 20;
 /// Owners on this page. Their own page shows all.
 const OWNERS: usize = 10;
+/// Threads on this page. The timeline shows all.
+const THREADS: usize = 10;
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
     // The bar at the top has the program's name.
@@ -175,11 +177,13 @@ fn threads(o: &OverviewReport) -> Table {
     }
     let mut table =
         Table::new(Boxing::ByPref, columns.iter().map(|c| HeadGroup::single(c.head.clone())).collect());
-    for t in &o.threads {
+    let (shown, rest) = o.threads.split_at(o.threads.len().min(THREADS));
+    for t in shown {
         table.rows.push(Row::Cells(columns.iter().map(|c| (c.cell)(t)).collect()));
     }
     table.flat = true;
-    let (more, seconds) = o.threads_not_listed;
+    let more = rest.len() + o.threads_not_listed.0;
+    let seconds = rest.iter().map(|t| t.seconds).sum::<f64>() + o.threads_not_listed.1;
     if more > 0 {
         table.flat = false;
         table.rows.push(Row::Note(vec![Data::Label(Label::plain(format!(

@@ -43,12 +43,8 @@ pub(super) fn first(ctx: &Ctx<'_>, r: &OwnersReport, rows: usize) -> Item {
 }
 
 fn more(count: u64, seconds: f64) -> Row {
-    let rows = if count == 1 { "row" } else { "rows" };
-    Row::Note(vec![Data::Text(format!(
-        "{} more {rows} with {} CPU s",
-        pct_num::thousands(count),
-        format::float(seconds, 3)
-    ))])
+    let rows = pct_num::count(count, "more row", "more rows");
+    Row::Note(vec![Data::Text(format!("{rows} with {} CPU s", format::float(seconds, 3)))])
 }
 
 /// A row of the table: an owner, or what it called.
@@ -56,7 +52,7 @@ struct Line<'a> {
     name: &'a str,
     function: Option<&'a ProcDesc>,
     own: (f64, f64),
-    /// None for what was called: it has that time, and not all of it, for its caller.
+    /// What was called has none here: its row is about one caller.
     total: Option<(f64, f64)>,
 }
 

@@ -49,8 +49,8 @@ pub struct ThreadRow {
     pub share: f64,
 }
 
-/// Most threads that are listed: the timeline has all.
-const THREADS: usize = 10;
+/// Most threads that are listed.
+const THREADS: usize = 200;
 
 /// The report.
 #[must_use]

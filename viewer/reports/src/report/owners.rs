@@ -21,7 +21,7 @@ pub struct OwnersReport {
 pub struct OwnerRow {
     /// Its name.
     pub name: String,
-    /// The function; `None`: what a runtime does for itself, as `[garbage collector]`.
+    /// The function. There is none for what a runtime does for itself, such as `[garbage collector]`.
     pub function: Option<ProcDesc>,
     /// CPU seconds that it owns.
     pub seconds: f64,
@@ -31,7 +31,8 @@ pub struct OwnerRow {
     pub total_seconds: f64,
     /// Share of all CPU time, 0 to 1.
     pub total_share: f64,
-    /// What it spent in what it called, if that is a tenth of its time and a hundredth of all: the most first.
+    /// What it spent in functions that it called, where that is more than a tenth of its time and a hundredth of all.
+    /// The one with most time is first.
     pub callees: Vec<CalleeRow>,
 }
 
@@ -40,9 +41,9 @@ pub struct OwnerRow {
 pub struct CalleeRow {
     /// Its name. All functions without names of an object are one, with the object's name.
     pub name: String,
-    /// The function; `None`: an object.
+    /// The function. There is none for an object's functions without names.
     pub function: Option<ProcDesc>,
-    /// CPU seconds, which are the owner's.
+    /// CPU seconds. They are counted among the owner's.
     pub seconds: f64,
     /// Share of all CPU time, 0 to 1.
     pub share: f64,
