@@ -355,7 +355,7 @@ fn legend(board: &Board) -> Markup {
                     li { span.swatch style={ "background:" (colour_of_state(key)) } {} (name) }
                 }
             }
-            @if samples { li { "samples: height = mean share of a CPU, colour = object (hue) and function (lightness) with most time" } }
+            @if samples { li { "samples: height = mean share of a CPU, colour = language, program or library with most time" } }
         }
     }
 }

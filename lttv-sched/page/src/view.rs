@@ -76,9 +76,9 @@ impl Tab {
 pub enum FunctionOrder {
     /// What they own.
     #[default]
-    Owned,
-    /// What they spent themselves.
-    Own,
+    Owner,
+    /// What was spent in their own machine code.
+    Leaf,
     /// What they spent with all that they called.
     Total,
 }
@@ -87,11 +87,11 @@ impl FunctionOrder {
     /// All of them with their words in addresses and on the page, and what these mean.
     pub const ALL: [(FunctionOrder, &'static str, &'static str); 3] = [
         (
-            FunctionOrder::Owned,
+            FunctionOrder::Owner,
             "self",
             "time in the function, and in what worked for it: libraries, runtime, kernel",
         ),
-        (FunctionOrder::Own, "leaf", "time in the function's own machine code"),
+        (FunctionOrder::Leaf, "leaf", "time in the function's own machine code"),
         (FunctionOrder::Total, "total", "time in it and in everything that it called"),
     ];
 }

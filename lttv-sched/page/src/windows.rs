@@ -144,6 +144,15 @@ pub struct CallNode {
     pub total_ns: u64,
 }
 
+/// CPU time, and the samples that stand for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct SampledTime {
+    /// Nanoseconds.
+    pub ns: u64,
+    /// Samples.
+    pub samples: u64,
+}
+
 /// A row of the table of functions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FunctionRow {
@@ -151,18 +160,12 @@ pub struct FunctionRow {
     pub name: String,
     /// Name of the program or library.
     pub object: String,
-    /// CPU time that it owns: its own, and that of the libraries, runtime and kernel that worked for it.
-    pub owned_ns: u64,
-    /// CPU time in the function itself.
-    pub own_ns: u64,
-    /// CPU time in it and in what it called.
-    pub total_ns: u64,
-    /// Samples that it owns.
-    pub owned_samples: u64,
-    /// Samples in the function itself.
-    pub samples: u64,
-    /// Samples with it on the stack.
-    pub total_samples: u64,
+    /// What it owns: its own time, and that of the libraries, runtime and kernel that worked for it.
+    pub owned: SampledTime,
+    /// In the function's own machine code.
+    pub leaf: SampledTime,
+    /// In it and in everything that it called.
+    pub total: SampledTime,
 }
 
 /// What a range spent where.

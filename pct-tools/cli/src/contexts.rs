@@ -4,7 +4,7 @@ use crate::look::Look;
 use anyhow::{Result, bail};
 use pct_native::{Apart, Beside, Made, graph::MOST_EDGES, make_with};
 use pct_profile::Profile;
-use pct_profile::fold::with_own_work;
+use pct_profile::fold::add_own_work;
 use pct_profile::load::{Options, WantedMemory};
 use pct_profile::memory::{Measure, MemoryCell, Selection};
 
@@ -46,7 +46,7 @@ pub fn made(profile: &mut Profile, look: &Look, fold: &Fold) -> Result<Made> {
     if cells.is_empty() && !profile.cells.is_empty() && memory.is_empty() {
         bail!("none of the {} samples is in the part that was asked for", profile.total().samples);
     }
-    drop(with_own_work(profile, &cells));
+    add_own_work(profile, &cells);
     let beside = Beside { memory, has_own_work: true };
     let mut made = make_with(profile, &cells, &beside, apart, fold.nodes)?;
     if !beside.memory.is_empty() {

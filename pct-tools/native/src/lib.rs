@@ -27,10 +27,11 @@ pub use graph::{Apart, Graph};
 
 use pct_deep::native::{Allocated, Recorded};
 use pct_deep::{Compensation, DeepData, DeepError};
-use pct_profile::fold::KnownOwners;
+use pct_profile::flat::Order;
+use pct_profile::fold::{Owners, Whose};
 use pct_profile::memory::MemoryCell;
 use pct_profile::model::Cell;
-use pct_profile::{Flat, Profile};
+use pct_profile::{Flat, Profile, Split};
 
 /// A deep profile made of a recording.
 #[derive(Debug)]
@@ -66,7 +67,8 @@ pub fn make(profile: &Profile, cells: &[Cell], apart: Apart, most: usize) -> Res
 pub struct Beside {
     /// What its allocations are: estimates in whole numbers, whose sums are exact.
     pub memory: Vec<MemoryCell>,
-    /// [`with_own_work`](pct_profile::fold::with_own_work) has seen the cells, so that their owners can be counted.
+    /// The profile has the rows of runtimes' own work ([`add_own_work`](pct_profile::fold::add_own_work)), so that
+    /// owners can be counted.
     pub has_own_work: bool,
 }
 
@@ -84,7 +86,10 @@ pub fn make_with(
     std::thread::scope(|scope| {
         let stacks = scope.spawn(|| facts::stacks(profile, cells));
         let owners = scope.spawn(|| match beside.has_own_work {
-            true => Flat::count_known_owners(profile, &KnownOwners::from_profile(profile), cells, true),
+            true => {
+                let owners = Owners::from_profile(profile);
+                Flat::count_found(profile, &owners, cells, Whose::Owner, Split::Merged, Order::Own)
+            }
             false => Flat::default(),
         });
         let mut graph = Graph::new();

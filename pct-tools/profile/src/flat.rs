@@ -4,7 +4,7 @@
 //! Under a function means: somewhere on the stack; a sample in a recursion counts once. That is found in one
 //! depth-first walk of the stacks with a counter per function of how often it is on the current path.
 
-use crate::fold::{KnownOwners, Owners, Whose, with_own_work};
+use crate::fold::{Owners, Whose, add_own_work};
 use crate::model::{Cell, Id, Profile, StackId, Weight};
 use crate::tree::{Amount, By, Label, Labels, Measured, Split, for_each_part, used_stacks};
 use rustc_hash::FxHashMap;
@@ -110,30 +110,25 @@ impl Flat {
         split: Split,
         order: Order,
     ) -> Self {
-        let cells = with_own_work(profile, cells);
-        let owners = Owners::from_profile(profile);
+        add_own_work(profile, cells);
+        Self::count_found(profile, &Owners::from_profile(profile), cells, whose, split, order)
+    }
+
+    /// [`Flat::count_owners`] in a profile that has the rows of runtimes' own work, by owners that were found before.
+    #[must_use]
+    pub fn count_found(
+        profile: &Profile,
+        owners: &Owners,
+        cells: &[Cell],
+        whose: Whose,
+        split: Split,
+        order: Order,
+    ) -> Self {
+        let cells = owners.with_own_work(profile, cells);
         let given = owners.give(&cells, whose);
         let mut flat = Self::count_cells(profile, &given, Some(By::Function), split, order);
         if whose == Whose::Owner {
-            flat.callees = callees_of_rows(profile, &flat.rows, &cells, &owners, split);
-        }
-        flat
-    }
-
-    /// The rows of [`Flat::count_owners`] for some of a profile's cells. Callees only `with_callees`.
-    #[must_use]
-    pub fn count_known_owners(
-        profile: &Profile,
-        known: &KnownOwners,
-        cells: &[Cell],
-        with_callees: bool,
-    ) -> Self {
-        let cells = known.with_own_work(profile, cells);
-        let owners = known.owners();
-        let given = owners.give(&cells, Whose::Owner);
-        let mut flat = Self::count_cells(profile, &given, Some(By::Function), Split::Merged, Order::Own);
-        if with_callees {
-            flat.callees = callees_of_rows(profile, &flat.rows, &cells, owners, Split::Merged);
+            flat.callees = callees_of_rows(profile, &flat.rows, &cells, owners, split);
         }
         flat
     }

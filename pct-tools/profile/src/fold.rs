@@ -16,6 +16,7 @@
 //! frame of an interpreted language are left as they are (but by [`Frames::Python`]).
 
 mod beginnings;
+mod own_work;
 mod owners;
 mod roles;
 mod spent;
@@ -30,7 +31,8 @@ use roles::{FrameClass, Role, Roles, Walked, walk};
 use rustc_hash::FxHashMap;
 
 pub use beginnings::beginnings;
-pub use owners::{KnownOwners, Owned, Owners, Whose, with_own_work};
+pub use own_work::add_own_work;
+pub use owners::{Owned, Owners, Whose};
 pub(crate) use roles::{interpreters, is_spoken};
 pub use spent::account_of_languages;
 

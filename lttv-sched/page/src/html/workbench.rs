@@ -13,7 +13,8 @@ use crate::recording::Recording;
 use crate::store::{Shown, Store};
 use crate::view::{FunctionOrder, Tab, View, choose, encoded, link};
 use crate::windows::{
-    CallNode, Filters, FunctionRow, Listing, Listings, Transform, TransformKind, Trees, Window, WindowSums,
+    CallNode, Filters, FunctionRow, Listing, Listings, SampledTime, Transform, TransformKind, Trees, Window,
+    WindowSums,
 };
 use crate::words::{MOST_ROWS, cut, duration, function, seconds, share, short};
 
@@ -333,21 +334,12 @@ pub(crate) fn flame_file(recording: &Recording, window: &Window, view: &View) ->
     Ok(svg(&picture_tree(&nodes, None, &Palette::from_weights(&recording.groups)), &options))
 }
 
-/// What the table of functions is ordered by.
-fn key(row: &FunctionRow, by: FunctionOrder) -> u64 {
+/// The time that a table in this order is about.
+fn time_of(row: &FunctionRow, by: FunctionOrder) -> SampledTime {
     match by {
-        FunctionOrder::Owned => row.owned_ns,
-        FunctionOrder::Own => row.own_ns,
-        FunctionOrder::Total => row.total_ns,
-    }
-}
-
-/// The samples that [`key`] stands for.
-fn samples(row: &FunctionRow, by: FunctionOrder) -> u64 {
-    match by {
-        FunctionOrder::Owned => row.owned_samples,
-        FunctionOrder::Own => row.samples,
-        FunctionOrder::Total => row.total_samples,
+        FunctionOrder::Owner => row.owned,
+        FunctionOrder::Leaf => row.leaf,
+        FunctionOrder::Total => row.total,
     }
 }
 
@@ -355,7 +347,7 @@ fn samples(row: &FunctionRow, by: FunctionOrder) -> u64 {
 fn ordered(sums: &WindowSums, by: FunctionOrder) -> Vec<&FunctionRow> {
     let mut rows: Vec<&FunctionRow> = sums.functions.iter().collect();
     rows.sort_by(|a, b| {
-        let all = |row: &FunctionRow| (key(row, by), row.owned_ns, row.own_ns, row.total_ns);
+        let all = |row: &FunctionRow| (time_of(row, by), row.owned, row.leaf, row.total);
         all(b).cmp(&all(a)).then_with(|| a.name.cmp(&b.name))
     });
     rows
@@ -363,17 +355,12 @@ fn ordered(sums: &WindowSums, by: FunctionOrder) -> Vec<&FunctionRow> {
 
 fn functions(sums: &WindowSums, view: &View) -> Markup {
     let mut rows = ordered(sums, view.by);
-    rows.retain(|row| key(row, view.by) > 0);
+    rows.retain(|row| time_of(row, view.by).ns > 0);
     let (shown, rest) = rows.split_at(rows.len().min(MOST_ROWS));
     let base = choose(view, "");
     // Totals overlap: they have no sum.
-    let sum = |by: FunctionOrder| {
-        let ns: u64 = rest.iter().map(|row| key(row, by)).sum();
-        if by == FunctionOrder::Total {
-            html! { td {} }
-        } else {
-            html! { td { (share(ns, sums.cpu_ns)) } }
-        }
+    let rest_of = |by: FunctionOrder| {
+        (by != FunctionOrder::Total).then(|| rest.iter().map(|row| time_of(row, by).ns).sum::<u64>())
     };
     html! {
         div.tablebox { table.data {
@@ -387,14 +374,15 @@ fn functions(sums: &WindowSums, view: &View) -> Markup {
             } }
             tbody {
                 @for row in shown {
-                    tr.picked[row.name == view.function] data-owned=(row.owned_ns) data-own=(row.own_ns) data-total=(row.total_ns) {
-                        @for (by, ..) in FunctionOrder::ALL { td { (share(key(row, by), sums.cpu_ns)) } }
-                        td { (seconds(key(row, view.by))) } td { (thousands(samples(row, view.by))) }
+                    tr.picked[row.name == view.function] data-owned=(row.owned.ns) data-own=(row.leaf.ns) data-total=(row.total.ns) {
+                        @for (by, ..) in FunctionOrder::ALL { td { (share(time_of(row, by).ns, sums.cpu_ns)) } }
+                        td { (seconds(time_of(row, view.by).ns)) } td { (thousands(time_of(row, view.by).samples)) }
                         td.l { a.fn href={ (base) (encoded(&row.name)) } title=(row.name) { (function(&row.name, 80)) } } td.l { (row.object) }
                     }
                 }
                 @if !rest.is_empty() {
-                    tr { @for (by, ..) in FunctionOrder::ALL { (sum(by)) } td {} td {}
+                    tr { @for (by, ..) in FunctionOrder::ALL { td { @if let Some(ns) = rest_of(by) { (share(ns, sums.cpu_ns)) } } }
+                        td { @if let Some(ns) = rest_of(view.by) { (seconds(ns)) } } td {}
                         td.l { (thousands(rest.len() as u64)) " more" } td {} }
                 }
             }
@@ -448,8 +436,8 @@ pub(crate) fn json_of(store: &Store, view: &View) -> Result<Value, String> {
         let sums = sums?;
         let functions = ordered(&sums, view.by).into_iter().map(|row| {
             json!({
-                "name": row.name, "object": row.object, "owned_ns": row.owned_ns, "own_ns": row.own_ns,
-                "total_ns": row.total_ns, "owned_samples": row.owned_samples, "samples": row.samples,
+                "name": row.name, "object": row.object, "owned_ns": row.owned.ns, "own_ns": row.leaf.ns,
+                "total_ns": row.total.ns, "owned_samples": row.owned.samples, "samples": row.leaf.samples,
             })
         });
         let functions: Vec<Value> = functions.collect();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lttv_page::recording::{Function, Sample, Thread};
 use lttv_page::windows::{
-    CallNode, FileFormat, Filters, FunctionRow, ListedLine, Listing, Listings, Transform, TransformKind,
-    Trees,
+    CallNode, FileFormat, Filters, FunctionRow, ListedLine, Listing, Listings, SampledTime, Transform,
+    TransformKind, Trees,
 };
 use lttv_page::{Recording, Shown, Store, TimelinePage, Window, WindowSums, Windows};
 use pct_icicle::GroupWeights;
@@ -74,10 +74,13 @@ fn node(parent: Option<usize>, name: &str, own: u64, ends: u64, total: u64) -> C
 }
 
 fn trees_of(rows: &[FunctionRow], all: u64, wanted: &Trees) -> Vec<Vec<CallNode>> {
-    let below = |parent| rows.iter().map(move |r| node(parent, &r.name, r.own_ns, r.own_ns, r.own_ns));
+    let below = |parent| rows.iter().map(move |r| node(parent, &r.name, r.leaf.ns, r.leaf.ns, r.leaf.ns));
     let calls: Vec<CallNode> = std::iter::once(node(None, "main", 0, 0, all)).chain(below(Some(0))).collect();
     let up = |row: &FunctionRow, at| {
-        [node(None, &row.name, row.own_ns, 0, row.own_ns), node(Some(at), "main", 0, row.own_ns, row.own_ns)]
+        [
+            node(None, &row.name, row.leaf.ns, 0, row.leaf.ns),
+            node(Some(at), "main", 0, row.leaf.ns, row.leaf.ns),
+        ]
     };
     match wanted {
         Trees::None => Vec::new(),
@@ -108,26 +111,21 @@ impl Windows for Naive {
             .map(|(name, object)| FunctionRow {
                 name: (*name).into(),
                 object: (*object).into(),
-                owned_ns: 0,
-                owned_samples: 0,
-                total_samples: 0,
-                own_ns: 0,
-                total_ns: 0,
-                samples: 0,
+                owned: SampledTime::default(),
+                leaf: SampledTime::default(),
+                total: SampledTime::default(),
             })
             .collect();
         for (_, sample, _) in self.samples(window) {
             let row = &mut rows[usize::try_from(sample.stack).expect("small")];
-            row.owned_ns += sample.weight_ns;
-            row.own_ns += sample.weight_ns;
-            row.total_ns += sample.weight_ns;
-            row.samples += 1;
-            row.owned_samples += 1;
-            row.total_samples += 1;
+            for time in [&mut row.owned, &mut row.leaf, &mut row.total] {
+                time.ns += sample.weight_ns;
+                time.samples += 1;
+            }
         }
-        rows.retain(|row| row.samples > 0);
-        let samples = rows.iter().map(|row| row.samples).sum();
-        let cpu_ns = rows.iter().map(|row| row.own_ns).sum();
+        rows.retain(|row| row.leaf.samples > 0);
+        let samples = rows.iter().map(|row| row.leaf.samples).sum();
+        let cpu_ns = rows.iter().map(|row| row.leaf.ns).sum();
         let trees = trees_of(&rows, cpu_ns, trees);
         Ok(WindowSums { samples, cpu_ns, functions: rows, trees })
     }

@@ -2,6 +2,7 @@
 
 use pct_formats::import::parse;
 use pct_formats::{Format, export, flame, html};
+use pct_profile::fold::{Owners, Whose};
 use pct_profile::model::{Cell, Profile};
 use pct_profile::{By, CallTree, Flat, Split, flat::Order};
 use proptest::prelude::*;
@@ -156,8 +157,8 @@ fn every_export_is_made_and_json_is_json() {
 }
 
 fn by_owner(profile: &pct_profile::Profile) -> Flat {
-    let owners = pct_profile::fold::KnownOwners::from_profile(profile);
-    Flat::count_known_owners(profile, &owners, &profile.cells, true)
+    let owners = Owners::from_profile(profile);
+    Flat::count_found(profile, &owners, &profile.cells, Whose::Owner, Split::Merged, Order::Own)
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What threads were made for, where their names do not tell it: the functions in which they begin.
 
 use super::owners::serving_functions;
-use super::roles::{FrameClass, Roles, is_nameless};
+use super::roles::{FrameClass, Roles, is_nameless, programs_in_go};
 use crate::model::{Cell, FunctionId, Id, ObjectKind, Profile, Thread, ThreadId};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -38,12 +38,15 @@ pub fn beginnings(profile: &Profile, cells: &[Cell]) -> Vec<Option<FunctionId>> 
 fn entries(profile: &Profile) -> Vec<Option<FunctionId>> {
     let roles = Roles::from_profile(profile);
     let serves = serving_functions(profile, &roles);
+    let of_go = programs_in_go(profile);
     let is_entry = |function: FunctionId| {
-        let kind = profile.objects[profile.functions[function].object].kind;
+        let object = profile.functions[function].object;
         !serves[function.index()]
             && !matches!(roles.class(function), FrameClass::Interpreter(_))
-            && kind != ObjectKind::NotSampled
+            && profile.objects[object].kind != ObjectKind::NotSampled
             && !is_nameless(&profile.functions[function].name)
+            // A goroutine begins there, not the thread that happens to run it.
+            && !of_go.contains(&object)
     };
     let mut entries: Vec<Option<FunctionId>> = Vec::with_capacity(profile.stacks.len());
     for (id, node) in profile.stacks.enumerate() {

@@ -24,10 +24,13 @@ pub(super) enum Role {
     Work,
 }
 
+/// CPython's functions that run bytecode.
+const LOOPS: &[&str] = &["_PyEval_EvalFrameDefault", "_PyEval_EvalFrame", "_TAIL_CALL_*"];
+
 /// Functions of CPython and their roles; a `*` at the end stands for any rest. What a compiler appended behind a dot
 /// (`.cold`, `.lto_priv.0`) does not count. The first line that fits decides.
 const CPYTHON: &[(Role, &[&str])] = &[
-    (Role::Loop, &["_PyEval_EvalFrameDefault", "_PyEval_EvalFrame", "_TAIL_CALL_*"]),
+    (Role::Loop, LOOPS),
     (Role::Lock, &["take_gil", "PyEval_RestoreThread", "_PyThreadState_Attach"]),
     (
         Role::Garbage,
@@ -267,10 +270,10 @@ fn role(name: &str) -> Role {
     listed(CPYTHON, stem).unwrap_or(Role::Work)
 }
 
-/// Whether a function is CPython's loop: [`role`] for one question, which is asked of every function of a profile.
-fn runs_bytecode(name: &str) -> bool {
+/// Whether a function is CPython's loop. It is asked of every function of a profile, so it looks at nothing else.
+fn is_loop_of_cpython(name: &str) -> bool {
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
-    CPYTHON.first().is_some_and(|row| listed(std::slice::from_ref(row), stem) == Some(Role::Loop))
+    LOOPS.iter().any(|pattern| fits(stem, pattern))
 }
 
 /// The class of a function of an image that has V8 in it: also of programs that V8 is a part of.
@@ -402,7 +405,7 @@ pub(crate) fn is_spoken(profile: &Profile, object: ObjectId) -> bool {
 /// its place.
 pub(crate) fn interpreters(profile: &Profile) -> FxHashSet<ObjectId> {
     let spoken = |object: ObjectId| is_spoken(profile, object);
-    let loops = profile.functions.iter().filter(|f| !spoken(f.object) && runs_bytecode(&f.name));
+    let loops = profile.functions.iter().filter(|f| !spoken(f.object) && is_loop_of_cpython(&f.name));
     let images: FxHashSet<ObjectId> = loops.map(|f| f.object).collect();
     let images = if images.is_empty() { nameless_loops(profile, spoken) } else { images };
     &images - &images_with_v8(profile)

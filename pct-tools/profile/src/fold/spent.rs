@@ -89,6 +89,17 @@ pub(super) enum OwnWork {
     Garbage,
 }
 
+impl Walked {
+    /// What its innermost function does for the runtime.
+    pub(super) fn own_work(&self) -> Option<OwnWork> {
+        match self.kind {
+            FrameClass::Interpreter(Role::Garbage) => Some(OwnWork::Garbage),
+            FrameClass::Interpreter(Role::Compiler) => Some(OwnWork::Compiling),
+            _ => None,
+        }
+    }
+}
+
 /// The threads that HotSpot has for its own work, known by their names. (What its `VM Thread` does is not known by its
 /// name: with the serial collector it collects.)
 pub(super) struct ThreadsOfMachines {
@@ -125,10 +136,9 @@ pub(super) fn work_of_stack(
 ) -> Option<(StackId, OwnWork)> {
     let mut at = Some(stack);
     while let Some(stack) = at {
-        match walked[stack.index()].kind {
-            FrameClass::Interpreter(Role::Garbage) => return Some((stack, OwnWork::Garbage)),
-            FrameClass::Interpreter(Role::Compiler) => return Some((stack, OwnWork::Compiling)),
-            _ => at = profile.stacks[stack].parent,
+        match walked[stack.index()].own_work() {
+            Some(work) => return Some((stack, work)),
+            None => at = profile.stacks[stack].parent,
         }
     }
     None

@@ -226,8 +226,9 @@ proptest! {
 fn owned(lines: &str) -> Vec<String> {
     let mut p = profile(lines);
     let cells = p.cells.clone();
-    let cells = with_own_work(&mut p, &cells);
+    add_own_work(&mut p, &cells);
     let owners = Owners::from_profile(&p);
+    let cells = owners.with_own_work(&p, &cells);
     let name = |stack: StackId| p.functions[p.leaf(stack)].name.clone();
     let line = |cell: &Cell| {
         let given = owners.of_stack(cell.stack);
@@ -343,15 +344,9 @@ fn what_a_runtime_does_for_itself_has_rows_of_its_own() {
 fn the_rows_of_a_runtimes_own_work_are_added_once() {
     let mut p = profile("main;js:f;Builtins_Map 1\nmain;v8::internal::ScavengerCollector::Run 2");
     let cells = p.cells.clone();
-    let first = with_own_work(&mut p, &cells);
+    add_own_work(&mut p, &cells);
     let rows = (p.functions.len(), p.frames.len(), p.stacks.len());
-    let second = with_own_work(&mut p, &cells);
-    assert_eq!(first, second);
-    assert_eq!(
-        first,
-        KnownOwners::from_profile(&p).with_own_work(&p, &cells),
-        "and found where the profile does not change"
-    );
+    add_own_work(&mut p, &cells);
     assert_eq!(rows, (p.functions.len(), p.frames.len(), p.stacks.len()));
 }
 
@@ -361,6 +356,7 @@ fn threads_without_names_of_their_own_are_told_by_where_they_begin() {
     let process = b.process(Process { name: "prog".into(), pid: 7, ..Process::default() });
     let image = b.object(Object::new("/bin/prog", ObjectKind::File));
     let libc = b.object(Object::new("/lib/libc.so.6", ObjectKind::File));
+    let go = b.object(Object::new("/bin/in_go", ObjectKind::File));
     let mut names = Vec::new();
     for (tid, name, stack, begins) in [
         (7, "prog", ["_start", "main"], None),
@@ -368,11 +364,16 @@ fn threads_without_names_of_their_own_are_told_by_where_they_begin() {
         (9, "prog", ["start_thread", "listen"], Some("listen")),
         (10, "logger", ["start_thread", "log"], None),
         (11, "prog", ["start_thread", "memcpy"], None),
+        (12, "prog", ["runtime.goexit", "main.work"], None),
     ] {
         let thread = b.thread(process, tid, name);
         let mut at = None;
         for function in stack {
-            let object = if matches!(function, "start_thread" | "memcpy") { libc } else { image };
+            let object = match function {
+                "start_thread" | "memcpy" => libc,
+                "runtime.goexit" | "main.work" => go,
+                _ => image,
+            };
             let function = b.function(object, function);
             let frame = b.plain_frame(function);
             at = Some(b.stack(at, frame));

@@ -4,13 +4,14 @@
 use crate::commands::{annotate, sources};
 use lttv_page::recording::{Sample, Samples};
 use lttv_page::windows::{
-    CallNode, FileFormat, FunctionRow, ListedLine, Listing, Listings, Pieces, TransformKind, Trees,
+    CallNode, FileFormat, FunctionRow, ListedLine, Listing, Listings, Pieces, SampledTime, TransformKind,
+    Trees,
 };
 use lttv_page::{Window, WindowSums, Windows};
 use pct_formats::{Format, flame};
 use pct_profile::cut::{self, CutRecording, Range};
 use pct_profile::flat::Order;
-use pct_profile::fold::KnownOwners;
+use pct_profile::fold::{Owners, Whose};
 use pct_profile::model::{Cell, Id as _, StackId, ThreadId, Weight};
 use pct_profile::select::{stacks_through, timed_weight};
 use pct_profile::text::table::tame;
@@ -34,7 +35,7 @@ pub(super) struct Counted {
     /// The lists of transforms that were asked for last, the latest at the end.
     transformed: Mutex<Vec<Prepared>>,
     /// Whose time each stack is.
-    owners: OnceLock<KnownOwners>,
+    owners: OnceLock<Owners>,
     path: PathBuf,
     /// The files of the recording.
     files: Vec<PathBuf>,
@@ -270,48 +271,35 @@ fn trees(profile: &Profile, cells: &[Cell], wanted: &Trees) -> Vec<Vec<CallNode>
 }
 
 /// The table of functions: what each owns, has itself, and has with what it calls.
-fn functions(profile: &Profile, cells: &[Cell], owners: &KnownOwners) -> Vec<FunctionRow> {
-    let row = |label: Label| {
-        let object = label.function(profile).map(|id| profile.functions[id].object);
-        FunctionRow {
-            name: label.name(profile),
-            object: object.map(|id| profile.objects[id].name().to_owned()).unwrap_or_default(),
-            owned_ns: 0,
-            own_ns: 0,
-            total_ns: 0,
-            owned_samples: 0,
-            samples: 0,
-            total_samples: 0,
-        }
+fn functions(profile: &Profile, cells: &[Cell], owners: &Owners) -> Vec<FunctionRow> {
+    let count = |cells: &[Cell]| {
+        Flat::count_cells(profile, cells, Some(By::Function), Split::Merged, Order::Own).rows
     };
-    let mut rows: Vec<FunctionRow> = Vec::new();
-    let mut place: FxHashMap<Label, usize> = FxHashMap::default();
-    let by_owner = Flat::count_known_owners(profile, owners, cells, false);
-    let by_leaf = Flat::count_cells(profile, cells, Some(By::Function), Split::Merged, Order::Own);
-    // What a runtime does for itself is a row that no stack goes through.
-    for found in by_leaf.rows.iter().chain(&by_owner.rows) {
-        if let Some(label) = found.label {
-            place.entry(label).or_insert_with(|| {
-                let (total_ns, total_samples) = (found.total.cpu_ns(), found.total.samples);
-                rows.push(FunctionRow { total_ns, total_samples, ..row(label) });
-                rows.len() - 1
-            });
-        }
+    let time = |weight: Weight| SampledTime { ns: weight.cpu_ns(), samples: weight.samples };
+    let by_leaf = count(cells);
+    let by_owner = count(&owners.give(&owners.with_own_work(profile, cells), Whose::Owner));
+    let mut rows: FxHashMap<Label, FunctionRow> = FxHashMap::default();
+    // What a runtime does for itself has a row by owner alone.
+    for (found, is_leaf) in
+        by_leaf.iter().map(|row| (row, true)).chain(by_owner.iter().map(|row| (row, false)))
+    {
+        let Some(label) = found.label else { continue };
+        let row = rows.entry(label).or_insert_with(|| {
+            let object = label.function(profile).map(|id| profile.functions[id].object);
+            FunctionRow {
+                name: label.name(profile),
+                object: object.map(|id| profile.objects[id].name().to_owned()).unwrap_or_default(),
+                owned: SampledTime::default(),
+                leaf: SampledTime::default(),
+                total: time(found.total),
+            }
+        });
+        *(if is_leaf { &mut row.leaf } else { &mut row.owned }) = time(found.own);
     }
-    for found in &by_leaf.rows {
-        if let Some(at) = found.label.and_then(|label| place.get(&label)) {
-            (rows[*at].own_ns, rows[*at].samples) = (found.own.cpu_ns(), found.own.samples);
-        }
-    }
-    for found in &by_owner.rows {
-        if let Some(at) = found.label.and_then(|label| place.get(&label)) {
-            (rows[*at].owned_ns, rows[*at].owned_samples) = (found.own.cpu_ns(), found.own.samples);
-        }
-    }
-    rows
+    rows.into_values().collect()
 }
 
-fn sums(profile: &Profile, cells: &[Cell], owners: &KnownOwners, wanted: &Trees) -> WindowSums {
+fn sums(profile: &Profile, cells: &[Cell], owners: &Owners, wanted: &Trees) -> WindowSums {
     let all: Weight = cells.iter().map(|cell| cell.weight).sum();
     WindowSums {
         samples: all.samples,
@@ -332,9 +320,9 @@ impl Windows for Counted {
         // Compilers and collectors are known by their threads.
         let cells = self.cells(window, ThreadCells::Apart)?;
         Ok(match self.transformed(window) {
-            Some(of) => sums(&of.profile, &of.cells(&cells), &KnownOwners::from_profile(&of.profile), wanted),
+            Some(of) => sums(&of.profile, &of.cells(&cells), &Owners::from_profile(&of.profile), wanted),
             None => {
-                let owners = self.owners.get_or_init(|| KnownOwners::from_profile(&self.profile));
+                let owners = self.owners.get_or_init(|| Owners::from_profile(&self.profile));
                 sums(&self.profile, &cells, owners, wanted)
             }
         })

@@ -7,7 +7,7 @@ use lttv_page::Shown;
 use lttv_page::recording::{Function, Recording, Sample, Samples, Thread};
 use pct_formats::flame;
 use pct_profile::Profile;
-use pct_profile::fold::{beginnings, with_own_work};
+use pct_profile::fold::{add_own_work, beginnings};
 use pct_profile::load::{self, Options};
 use pct_profile::model::{Cell, FunctionId, Id as _, StackId, ThreadId, Weight};
 use rustc_hash::FxHashMap;
@@ -163,7 +163,7 @@ fn plain((path, files): (&Path, &[PathBuf]), mut profile: Profile) -> Recording 
     }
     let ran = cells_of_threads(&samples);
     // What runtimes do for themselves gets its stacks now: windows are counted later, when nothing changes any more.
-    drop(with_own_work(&mut profile, &ran));
+    add_own_work(&mut profile, &ran);
     let begins = |function: Option<FunctionId>| {
         function.map(|function| profile.functions[function].name.clone()).unwrap_or_default()
     };

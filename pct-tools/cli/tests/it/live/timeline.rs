@@ -136,7 +136,7 @@ fn recording_of_libraries() -> Vec<u8> {
     b.finish()
 }
 
-/// The colour of each object's frames in a picture: pairs that differ in lightness only are told by the first frame.
+/// The colour of each function of these libraries in a picture.
 fn colours(picture: &str) -> BTreeMap<String, String> {
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     for frame in picture.split("<title>").skip(1) {
