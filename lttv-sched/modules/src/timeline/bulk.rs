@@ -364,14 +364,18 @@ impl BulkCells {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timeline::lanes::name_key;
     use crate::timeline::tile::{COARSEST, TileId};
     use lttv_engine::time::Time;
     use proptest::prelude::*;
 
-    /// Times, keys and weights: dense and far apart, equal times, few keys and many.
+    /// Times, keys and weights: dense and far apart, equal times, few keys and many. No key is that of a state: points
+    /// have none.
     fn points() -> impl Strategy<Value = Vec<(i64, u32, u64)>> {
         let gap = prop_oneof![4 => 0..3000i64, 2 => 900_000..1_100_000i64, 1 => 0..1i64 << 40];
-        let key = prop_oneof![2 => 0..4u32, 1 => 0..5000u32, 1 => (1u32 << 30)..(1 << 30) + 40];
+        let first = name_key(0);
+        let key =
+            prop_oneof![2 => first..first + 4, 1 => first..first + 5000, 1 => (1u32 << 30)..(1 << 30) + 40];
         let weight = prop_oneof![4 => Just(1000u64), 2 => 0..5u64, 1 => any::<u64>()];
         (-1i64 << 41..1 << 41, proptest::collection::vec((gap, key, weight), 0..1200)).prop_map(
             |(mut at, rows)| {

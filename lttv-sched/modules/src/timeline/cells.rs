@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-pub use super::cell::Cell;
+pub use super::cell::{Cell, Running};
 use super::packed::PackedCells;
 use super::tally::{MergeRoom, Tally};
 use super::tile::{BUCKETS, TileId, bucket_ns};
@@ -233,6 +233,7 @@ impl LaneCells {
                 let from = cell.bucket.max(first);
                 let len = u32::try_from(cell.end().min(end) - from).unwrap_or(u32::MAX);
                 Cell::from_raw(from, len, (cell.n, cell.w), (cell.raw_key(), cell.tw))
+                    .with_running(cell.running())
             })
             .collect();
         let mut open: BTreeMap<i64, Tally> = BTreeMap::new();

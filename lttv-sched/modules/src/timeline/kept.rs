@@ -23,7 +23,7 @@ use super::tile::{COARSEST, FINEST};
 
 const MAGIC: &[u8; 8] = b"LTTVTIME";
 /// Raised whenever the layout changes, or what events mean to lanes.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 struct Head {

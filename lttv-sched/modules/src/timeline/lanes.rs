@@ -95,6 +95,16 @@ pub(super) const INTERRUPT: u32 = 5;
 pub(super) const SOFTIRQ: u32 = 6;
 pub(super) const TRAP: u32 = 7;
 
+/// Whether a key is that of a state in which a thread has a CPU.
+pub fn runs(key: u32) -> bool {
+    (USER..=TRAP).contains(&key)
+}
+
+/// Whether a key is that of a state.
+pub(super) fn is_state(key: u32) -> bool {
+    key < name_key(0)
+}
+
 /// Keys from here on are numbers of functions, as samples have them in their field `function`.
 pub const FUNCTIONS: u32 = 1 << 30;
 

@@ -6,7 +6,7 @@
 //!
 //! Invariant: reading gives what was pushed, in the same order.
 
-use super::cell::Cell;
+use super::cell::{Cell, Running};
 use crate::leb;
 
 /// Cells from one mark to the next: what a reader may have to skip.
@@ -22,6 +22,8 @@ const ITEMS: u8 = 0b11 << 2;
 const WEIGHT: u8 = 0b11 << 4;
 /// All of the weight is the heaviest key's. Else its part follows.
 const ONE_KEY: u8 = 1 << 6;
+/// What ran is not what the heaviest key tells: it follows the key, as ns, state, and 1 + the other state or 0.
+const RAN: u8 = 1 << 7;
 
 /// Values of the two bits that tell items or weight.
 #[derive(Clone, Copy)]
@@ -85,6 +87,8 @@ impl PackedCells {
         flags |= if cell.bucket == self.end { ADJACENT } else { 0 };
         flags |= if cell.len == 1 { 0 } else { LONG };
         flags |= if cell.tw == cell.w { ONE_KEY } else { 0 };
+        let running = cell.running();
+        flags |= if running == Running::of_key(cell.raw_key(), cell.tw) { 0 } else { RAN };
         self.bytes.push(flags);
         if flags & ADJACENT == 0 {
             leb::write(&mut self.bytes, leb::zigzag(cell.bucket.wrapping_sub(self.end)));
@@ -103,6 +107,11 @@ impl PackedCells {
         }
         // Bit 31 says that the key is not sure and bit 30 that it is a function: both go to the low end.
         leb::write(&mut self.bytes, cell.raw_key().rotate_left(2).into());
+        if flags & RAN != 0 {
+            leb::write(&mut self.bytes, running.ns);
+            leb::write(&mut self.bytes, running.top.into());
+            leb::write(&mut self.bytes, running.rest.map_or(0, |rest| u64::from(rest) + 1));
+        }
         self.count += 1;
         self.end = cell.bucket.wrapping_add(cell.len.into());
         taken + self.bytes.len() - begin
@@ -158,8 +167,8 @@ impl PackedCells {
     }
 }
 
-/// Most bytes of a cell: flags, four numbers of 64 bits, two of 32.
-const LONGEST: usize = 1 + 4 * 10 + 2 * 5;
+/// Most bytes of a cell: flags, five numbers of 64 bits, four of 32.
+const LONGEST: usize = 1 + 5 * 10 + 4 * 5;
 
 struct Reader<'b> {
     rest: &'b [u8],
@@ -199,7 +208,13 @@ impl Reader<'_> {
         let key = u32::try_from(self.number()?).ok()?.rotate_right(2);
         let bucket = self.end.wrapping_add(gap);
         self.end = bucket.wrapping_add(len.into());
-        Some(Cell::from_raw(bucket, len, (n, w), (key, tw)))
+        let cell = Cell::from_raw(bucket, len, (n, w), (key, tw));
+        if flags & RAN == 0 {
+            return Some(cell);
+        }
+        let (ns, top) = (self.number()?, u32::try_from(self.number()?).ok()?);
+        let rest = self.number()?.checked_sub(1).map(u32::try_from).transpose().ok()?;
+        Some(cell.with_running(Running { ns, top, rest }))
     }
 }
 
@@ -212,14 +227,19 @@ mod tests {
         let number = || prop_oneof![Just(0u64), Just(1), Just(1024), 0..300u64, any::<u64>()];
         let key = prop_oneof![0..12u32, (0..3000u32).prop_map(|f| f + (1 << 30)), any::<u32>()];
         let len = prop_oneof![4 => Just(1u32), 1 => 1..10_000u32];
+        let running =
+            prop_oneof![3 => Just(None), 1 => (number(), 0..12u32, any::<Option<u32>>()).prop_map(Some)];
         let cell =
             (prop_oneof![Just(0i64), 0..500i64], len, number(), number(), key, any::<bool>(), number());
-        let cell = cell
-            .prop_map(|(gap, len, n, w, key, is_one, tw)| (gap, len, n, w, key, if is_one { w } else { tw }));
+        let cell = (cell, running).prop_map(|((gap, len, n, w, key, is_one, tw), running)| {
+            let cell = Cell::from_raw(0, len, (n, w), (key, if is_one { w } else { tw }));
+            (gap, running.map_or(cell, |(ns, top, rest)| cell.with_running(Running { ns, top, rest })))
+        });
         (-1_000_000i64..1_000_000, proptest::collection::vec(cell, 0..300)).prop_map(|(mut at, rows)| {
-            let cell = |(gap, len, n, w, key, tw): (i64, u32, u64, u64, u32, u64)| {
+            let cell = |(gap, cell): (i64, Cell)| {
                 at += gap;
-                let cell = Cell::from_raw(at, len, (n, w), (key, tw));
+                let (items, key) = ((cell.n, cell.w), (cell.raw_key(), cell.tw));
+                let cell = Cell::from_raw(at, cell.len, items, key).with_running(cell.running());
                 at = cell.end();
                 cell
             };

@@ -2,7 +2,8 @@
 
 use smallvec::SmallVec;
 
-use super::cell::Cell;
+use super::cell::{Cell, Running};
+use super::lanes::{is_state, runs};
 
 /// Most keys that an open bucket tells apart. Beyond it the lightest half becomes one sum without names.
 pub const MOST_KEYS: usize = 4096;
@@ -104,7 +105,31 @@ impl Tally {
         }
         // A key that was forgotten may have all of the other weight, also on top of what it was counted later.
         let is_sure = self.other == 0 || top.0 >= second.saturating_add(self.other);
-        Cell::new(bucket, (self.n, self.w), top, is_sure)
+        let cell = Cell::new(bucket, (self.n, self.w), top, is_sure);
+        // Keys of states are below all others, so only lanes of states look further than at the first.
+        match self.keys.first() {
+            Some(least) if is_state(least.key) => cell.with_running(self.running()),
+            _ => cell,
+        }
+    }
+
+    /// What ran, by the sums of the states.
+    fn running(&self) -> Running {
+        let mut running = Running::default();
+        // Weight of the heaviest state in which a thread has a CPU, and of the heaviest other one.
+        let mut most = [0; 2];
+        for sum in self.keys.iter().filter(|sum| sum.w > 0 && is_state(sum.key)) {
+            let runs = runs(sum.key);
+            if runs {
+                running.ns = running.ns.saturating_add(sum.w);
+            }
+            let most = &mut most[usize::from(runs)];
+            if sum.w > *most {
+                *most = sum.w;
+                if runs { running.top = sum.key } else { running.rest = Some(sum.key) }
+            }
+        }
+        running
     }
 }
 

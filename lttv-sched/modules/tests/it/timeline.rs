@@ -11,7 +11,8 @@ use lttv_engine::synthetic::{SyntheticEvent, SyntheticFile, SyntheticTrace};
 use lttv_engine::time::Time;
 use lttv_modules::state;
 use lttv_modules::stats::{self, Stats};
-use lttv_modules::timeline::lanes::{FUNCTIONS, IDLE, LaneKind, LaneOf};
+use lttv_modules::timeline::cells::Running;
+use lttv_modules::timeline::lanes::{FUNCTIONS, IDLE, LaneKind, LaneOf, runs};
 use lttv_modules::timeline::tile::{TileId, bucket_ns};
 use lttv_modules::timeline::{self, Tile, Timeline, TimelineModule, WindowTile};
 use proptest::prelude::*;
@@ -244,6 +245,35 @@ proptest! {
             }
         }
         prop_assert_eq!(counted, events.len() as u64);
+        // What ran at any level is what ran at the finest one, where each bucket has one state.
+        let mut ran: BTreeMap<(usize, i64), BTreeMap<u32, u64>> = BTreeMap::new();
+        let finest: Vec<Tile> = tiles(span, level).map(|tile| by_request(&mut engine, traceset, &timeline, tile)).collect();
+        for lane in finest.iter().flat_map(|tile| &tile.lanes) {
+            for cell in lane.cells.iter().filter(|cell| cell.running() != Running::default() && level == 3) {
+                for bucket in cell.bucket..cell.bucket + i64::from(cell.len) {
+                    let sums = ran.entry((lane.lane, bucket << 3 >> 12)).or_default();
+                    *sums.entry(cell.top()).or_default() += cell.tw;
+                }
+            }
+        }
+        let mut told: BTreeMap<(usize, i64), Running> = BTreeMap::new();
+        for lane in tiles(span, 12).flat_map(|tile| timeline.tile(tile).unwrap().lanes) {
+            for cell in lane.cells.iter().filter(|cell| cell.running() != Running::default() && level == 3) {
+                for bucket in cell.bucket..cell.bucket + i64::from(cell.len) {
+                    told.insert((lane.lane, bucket), cell.running());
+                }
+            }
+        }
+        let heaviest = |sums: BTreeMap<u32, u64>| {
+            let top = |is_running| {
+                let of = sums.iter().rev().filter(|(key, _)| runs(**key) == is_running);
+                of.max_by_key(|(_, ns)| **ns).map(|(key, _)| *key)
+            };
+            let ns = sums.iter().filter(|(key, _)| runs(**key)).map(|(_, ns)| ns).sum();
+            Running { ns, top: top(true).unwrap_or(0), rest: top(false) }
+        };
+        let ran: BTreeMap<_, _> = ran.into_iter().map(|(place, sums)| (place, heaviest(sums))).collect();
+        prop_assert_eq!(told, ran);
         for (cpu, ns) in &covered {
             prop_assert_eq!(*ns as i64, span.1 - span.0, "CPU {}", cpu);
         }
