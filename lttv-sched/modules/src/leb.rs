@@ -10,6 +10,7 @@ pub fn write(out: &mut Vec<u8>, mut number: u64) {
 }
 
 /// Takes a number from the front. `None`: the bytes end before the number does, or it has more than ten bytes.
+#[inline]
 pub fn read(rest: &mut &[u8]) -> Option<u64> {
     let (mut number, mut shift) = (0u64, 0);
     loop {

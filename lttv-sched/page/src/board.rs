@@ -1,14 +1,14 @@
-//! Which lanes are shown, in which order, and how their cells look: colour and height. The picture without script and
+//! Which lanes are shown, in which order, and how their cells look: colours and heights. The picture without script and
 //! the canvas are drawn by the same rules.
 
 use std::collections::BTreeMap;
 
-use lttv_engine::time::Time;
 use lttv_modules::timeline::cells::Cell;
-use lttv_modules::timeline::lanes::{BLOCKED, IDLE, Key, Lane, LaneKind, LaneOf, STATES, UNKNOWN, WAITS};
+use lttv_modules::timeline::lanes::{BLOCKED, IDLE, Key, Lane, LaneKind, LaneOf, STATES, WAITS};
 use lttv_modules::timeline::tile::{TileId, level_for};
 use pct_icicle::colour::{Rgb, name_hash};
 
+use crate::seen::{LaneSum, Seen};
 use crate::store::Store;
 use crate::view::{LaneRef, View};
 
@@ -23,10 +23,8 @@ pub struct BoardRow {
     pub of: LaneOf,
     /// Its name.
     pub name: String,
-    /// Items in the whole trace so far.
-    pub n: u64,
-    /// Weight in the whole trace so far.
-    pub w: u64,
+    /// What it holds of the range that is seen, as far as that was read.
+    pub sum: LaneSum,
 }
 
 /// Busiest threads that are shown unless all are asked for.
@@ -52,9 +50,9 @@ impl BoardRow {
 pub struct Board {
     /// Those that are shown, in order.
     pub rows: Vec<BoardRow>,
-    /// Lanes that are not shown, and the samples' CPU time in them.
+    /// Lanes that are not shown.
     pub hidden: usize,
-    /// See `hidden`.
+    /// CPU time of their samples in the range that is seen, ns.
     pub hidden_ns: u64,
 }
 
@@ -62,7 +60,9 @@ pub struct Board {
 #[derive(Default)]
 struct Group {
     rows: Vec<BoardRow>,
+    /// CPU time in the whole traces: by samples, and by states.
     sampled_ns: u64,
+    running_ns: u64,
     n: u64,
 }
 
@@ -76,8 +76,14 @@ fn place_in_group(kind: LaneKind) -> u8 {
 }
 
 impl Board {
-    /// The lanes for a view: CPUs first, then threads, the busiest first; a thread's lanes of all traces together.
+    /// The lanes for a view: CPUs first, then threads, those that are the busiest in the whole traces first, so that no
+    /// lane changes its place while one zooms; a thread's lanes of all traces together.
     pub fn from_store(store: &Store, view: &View) -> Board {
+        Board::of_seen(store, view, &Seen::of_view(store, view))
+    }
+
+    /// The same, where what is seen has been counted.
+    pub(crate) fn of_seen(store: &Store, view: &View, seen: &Seen) -> Board {
         // A thread is told by its number alone, so that the kernel's and the sampler's lanes meet. Other lanes are of
         // one trace.
         let mut groups: BTreeMap<(u8, usize, i64, usize), Group> = BTreeMap::new();
@@ -89,11 +95,13 @@ impl Board {
                     LaneOf::Tracefile(file) => (1, trace, i64::MAX, file + 1),
                 };
                 let group = groups.entry(key).or_default();
-                if row.kind == LaneKind::Samples {
-                    group.sampled_ns += row.w;
+                match row.kind {
+                    LaneKind::Samples => group.sampled_ns += row.sum.w,
+                    LaneKind::Cpu | LaneKind::Thread => group.running_ns += row.sum.running,
+                    LaneKind::Events => {}
                 }
-                group.n += row.n;
-                group.rows.push(row);
+                group.n += row.sum.n;
+                group.rows.push(BoardRow { sum: seen.sum(row.id), ..row });
             }
         }
         let mut groups: Vec<(u8, Group)> = groups.into_iter().map(|(key, group)| (key.0, group)).collect();
@@ -104,7 +112,7 @@ impl Board {
             groups.retain(|(_, group)| group.rows.iter().any(|row| row.id == only));
         }
         groups.sort_by(|(class, a), (other, b)| {
-            let busy = |group: &Group| (group.sampled_ns, group.n);
+            let busy = |group: &Group| (group.sampled_ns.max(group.running_ns), group.n);
             class.cmp(other).then_with(|| match class {
                 0 => std::cmp::Ordering::Equal,
                 _ => busy(b).cmp(&busy(a)),
@@ -119,7 +127,8 @@ impl Board {
                 board.rows.extend(group.rows);
             } else {
                 board.hidden += group.rows.len();
-                board.hidden_ns += group.sampled_ns;
+                let sampled = group.rows.iter().filter(|row| row.kind == LaneKind::Samples);
+                board.hidden_ns += sampled.map(|row| row.sum.w).sum::<u64>();
             }
         }
         board
@@ -131,11 +140,11 @@ impl Board {
     }
 }
 
-/// The lanes of a trace with what they hold in all.
+/// The lanes of a trace with what the whole trace holds of them.
 fn rows_of(store: &Store, trace: usize) -> Vec<BoardRow> {
     let Some(timeline) = store.timeline(trace) else { return Vec::new() };
     let lanes = timeline.lanes();
-    let mut sums = vec![(0u64, 0u64); lanes.len()];
+    let mut sums = vec![LaneSum::default(); lanes.len()];
     if let Some((from, to)) = store.trace(trace).and_then(|shown| shown.source.time_span()) {
         let level = level_for(to.since(from).unsigned_abs(), 64).max(timeline.base());
         let (first, last) = (TileId::holding(from, level), TileId::holding(to, level));
@@ -143,22 +152,23 @@ fn rows_of(store: &Store, trace: usize) -> Vec<BoardRow> {
             for lane in timeline.tile(tile).into_iter().flat_map(|tile| tile.lanes) {
                 let Some(sum) = sums.get_mut(lane.lane) else { continue };
                 for cell in &lane.cells {
-                    sum.0 += cell.n * u64::from(cell.len);
-                    sum.1 = sum.1.saturating_add(cell.w.saturating_mul(cell.len.into()));
+                    sum.n += cell.n * u64::from(cell.len);
+                    sum.w = sum.w.saturating_add(cell.w.saturating_mul(cell.len.into()));
+                    sum.running =
+                        sum.running.saturating_add(cell.running().ns.saturating_mul(cell.len.into()));
                 }
             }
         }
     }
-    let rows = lanes.into_iter().enumerate().zip(sums).map(|((lane, of), (n, w))| BoardRow {
+    let rows = lanes.into_iter().enumerate().zip(sums).map(|((lane, of), sum)| BoardRow {
         id: LaneRef { trace, lane },
         kind: of.kind,
         of: of.of,
         name: of.name.to_string(),
-        n,
-        w,
+        sum,
     });
     // A lane without anything in it was made ahead of its events.
-    rows.filter(|row| row.n > 0 || row.w > 0).collect()
+    rows.filter(|row| row.sum.n > 0 || row.sum.w > 0).collect()
 }
 
 /// Colours of the states, in the order of [`STATES`]. A test keeps them apart: what nothing is known of, an idle CPU
@@ -166,6 +176,7 @@ fn rows_of(store: &Store, trace: usize) -> Vec<BoardRow> {
 const STATE_COLOURS: [Rgb; STATES.len()] = [
     Rgb(190, 190, 190),
     Rgb(96, 108, 128),
+    Rgb(150, 208, 140),
     Rgb(62, 160, 92),
     Rgb(62, 124, 216),
     Rgb(128, 100, 208),
@@ -182,13 +193,13 @@ pub(crate) fn lane_of(store: &Store, view: &View) -> Option<(usize, Lane)> {
     Some((lane.trace, store.lanes(lane.trace).get(lane.lane)?.clone()))
 }
 
-/// Part of the lane's height that a state fills, in the order of [`STATES`]: those that use a CPU are full.
-fn state_height(key: u32) -> f64 {
+/// Part of the lane's height at which a state is drawn in which a thread has no CPU, or a CPU no thread.
+pub(crate) fn waiting_height(key: u32) -> f64 {
     match key {
         IDLE => 0.12,
-        UNKNOWN | BLOCKED => 0.25,
+        BLOCKED => 0.15,
         WAITS => 0.55,
-        _ => 1.0,
+        _ => 0.25,
     }
 }
 
@@ -197,14 +208,46 @@ const FULL_EVENTS_LOG2: f64 = 12.0;
 /// Least part of a lane's height for events.
 const LEAST_EVENTS: f64 = 0.3;
 
-/// Part of its lane's height that a cell fills, 0 to 1. `width_ns` is that of its bucket.
+/// What a cell is drawn as: a bar that stands on the bottom of its lane.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Bar {
+    /// Part of the lane's height, 0 to 1.
+    pub height: f64,
+    /// The key whose colour it has.
+    pub key: u32,
+}
+
+/// The bars of a cell; the second stands before the first. `width_ns` is the time over which each of its buckets is
+/// drawn. A state has both: before,
+/// as high as its share of the time, what ran; behind it what was waited for, at a height that is that of its kind.
 #[expect(clippy::cast_precision_loss, reason = "a height in pixels")]
-pub fn height(kind: LaneKind, cell: &Cell, width_ns: i64) -> f64 {
+pub fn bars(kind: LaneKind, cell: &Cell, width_ns: i64) -> [Option<Bar>; 2] {
+    let one = |height: f64| [Some(Bar { height, key: cell.top() }), None];
     match kind {
-        LaneKind::Samples => (cell.w as f64 / width_ns as f64).clamp(0.0, 1.0),
-        LaneKind::Cpu | LaneKind::Thread => state_height(cell.top()),
-        LaneKind::Events => ((1.0 + cell.n as f64).log2() / FULL_EVENTS_LOG2).clamp(LEAST_EVENTS, 1.0),
+        LaneKind::Samples => one((cell.w as f64 / width_ns as f64).clamp(0.0, 1.0)),
+        LaneKind::Events => one(((1.0 + cell.n as f64).log2() / FULL_EVENTS_LOG2).clamp(LEAST_EVENTS, 1.0)),
+        LaneKind::Cpu | LaneKind::Thread => {
+            let running = cell.running();
+            let ran = (running.ns as f64 / width_ns as f64).clamp(0.0, 1.0);
+            let behind = running.rest.map(|key| Bar { height: waiting_height(key), key });
+            [behind, (running.ns > 0).then_some(Bar { height: ran, key: running.top })]
+        }
     }
+}
+
+/// Most periods of a sample's CPU time over which it is drawn.
+const MOST_PERIODS: f64 = 8.0;
+
+/// Where a cell of samples begins to be drawn, ns. A sample stands for CPU time since the sample before it; buckets may
+/// be finer than that, and a lane of ticks with nothing between them would say that the thread stood still there. So
+/// the cell's time is drawn as a share of all the time since the end of the cell before, of [`MOST_PERIODS`] at most:
+/// of one period where there is none before, as the thread may have begun then.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a place in pixels")]
+pub fn drawn_from(cell: &Cell, width_ns: i64, before: Option<i64>) -> i64 {
+    let (begin, period) = (cell.bucket.saturating_mul(width_ns), cell.w as f64 / cell.n.max(1) as f64);
+    let most = (period * before.map_or(1.0, |_| MOST_PERIODS)) as i64;
+    let earliest = begin.saturating_add(width_ns).saturating_sub(most);
+    before.map_or(earliest, |before| before.max(earliest)).min(begin)
 }
 
 /// What a key is called and how it looks.
@@ -270,12 +313,6 @@ fn colour_of_event(name: &str) -> Rgb {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 255")]
     let byte = |x: f64| ((x + dark) * 255.0).round() as u8;
     Rgb(byte(r), byte(g), byte(b))
-}
-
-/// The tiles of a level that a view shows.
-pub fn tiles_of(view: &View, level: u32) -> impl Iterator<Item = TileId> {
-    let (first, last) = (TileId::holding(Time(view.from), level), TileId::holding(Time(view.to - 1), level));
-    (first.index()..=last.index()).filter_map(move |index| TileId::new(level, index))
 }
 
 #[cfg(test)]

@@ -3,15 +3,15 @@
 
 use lttv_engine::source::Source;
 
-/// A part of the span and what was recorded in it.
+/// A part of the time and how much there is in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
     /// First time, ns.
     pub from: i64,
     /// End.
     pub to: i64,
-    /// Bytes of packets; those of a packet are spread evenly over its time.
-    pub bytes: u64,
+    /// How much: here bytes of packets, of which those of a packet are spread evenly over its time.
+    pub amount: u64,
 }
 
 /// Cuts a span into `count` equal slots and shares the packets' bytes out to them. The bytes of a packet that reaches
@@ -61,7 +61,7 @@ pub fn slots<'s>(
     }
     let time = |k: i128| i64::try_from(border(k)).unwrap_or(i64::MAX);
     let slots = (0_i128..).zip(bytes);
-    slots.map(|(k, bytes)| Slot { from: time(k), to: time(k + 1), bytes }).collect()
+    slots.map(|(k, bytes)| Slot { from: time(k), to: time(k + 1), amount: bytes }).collect()
 }
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
     fn bytes(packets: &[(i64, i64, u64)], span: (i64, i64), count: usize) -> Vec<u64> {
         let file = SyntheticFile::new("stream", None, &["event"], Vec::new());
         let source = Packets(Arc::new(SyntheticTrace::new("packets", vec![file])), packets.to_vec());
-        slots([&source as &dyn Source], span, count).iter().map(|slot| slot.bytes).collect()
+        slots([&source as &dyn Source], span, count).iter().map(|slot| slot.amount).collect()
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use lttv_engine::call::Event;
 use lttv_engine::source::{Compound, EventHead, FieldVisitor, Scope, Value};
+use lttv_modules::state::SystemState;
 
 /// Which events are asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,28 +30,27 @@ pub struct Only {
     pub trace: usize,
     /// Only events on this CPU.
     pub cpu: Option<u32>,
-    /// Only events of this thread, as the events themselves say it.
+    /// Only events of this thread: [`SystemState::thread_of_event`].
     pub tid: Option<i64>,
     /// Only events of this tracefile.
     pub tracefile: Option<usize>,
 }
 
-/// Fields that say which thread an event is of or about.
-pub(crate) const TIDS: [&str; 5] = ["vtid", "tid", "prev_tid", "next_tid", "child_tid"];
+impl Only {
+    /// Whether an event is of it, by the state before the event.
+    pub(crate) fn has(&self, event: &Event<'_>, state: &SystemState) -> bool {
+        event.trace() == self.trace
+            && self.cpu.is_none_or(|cpu| event.head.cpu == cpu)
+            && self.tracefile.is_none_or(|tracefile| event.tracefile() == tracefile)
+            && self.tid.is_none_or(|tid| state.thread_of_event(event) == Some(tid))
+    }
+}
 
 impl EventsAsk {
-    /// Whether an event belongs in the list.
-    pub(crate) fn wants(&self, event: &Event<'_>) -> bool {
-        if !self.name.is_empty() && !event.name().contains(&*self.name) {
-            return false;
-        }
-        let Some(only) = self.only else { return true };
-        event.trace() == only.trace
-            && only.cpu.is_none_or(|cpu| event.head.cpu == cpu)
-            && only.tracefile.is_none_or(|tracefile| event.tracefile() == tracefile)
-            && only.tid.is_none_or(|tid| {
-                TIDS.iter().any(|name| event.field(name).and_then(|value| value.as_i64()) == Some(tid))
-            })
+    /// Whether an event belongs in the list, by the state before it.
+    pub(crate) fn wants(&self, event: &Event<'_>, state: &SystemState) -> bool {
+        (self.name.is_empty() || event.name().contains(&*self.name))
+            && self.only.is_none_or(|only| only.has(event, state))
     }
 }
 

@@ -12,15 +12,15 @@ use pct_server::answer::{Form, Response};
 use serde_json::json;
 
 use lttv_engine::time::Time;
-use lttv_modules::timeline::lanes::{LaneKind, STATES};
+use lttv_modules::timeline::lanes::{LaneKind, STATES, runs};
 
-use crate::board::{Board, BoardRow, GAP, colour_of_state};
-use crate::density;
+use crate::board::{Board, BoardRow, GAP, colour_of_state, waiting_height};
 use crate::picture;
 use crate::search;
+use crate::seen::{Seen, SlotUnit};
 use crate::store::{Shown, Store};
 use crate::view::{Tab, View, link};
-use crate::words::{cut, duration, seconds, short, since};
+use crate::words::{cut, duration, seconds, share, short, since};
 use range::{tab_of, window_markup};
 
 const STYLE: &str = include_str!("assets/timeline.css");
@@ -28,8 +28,6 @@ const SCRIPT: &str = include_str!("assets/timeline.js");
 
 /// Most losses that are drawn.
 const MOST_LOSSES: usize = 500;
-/// Parts of the span in the strip of what was recorded when.
-const DENSITY_SLOTS: usize = 200;
 /// Ticks of the axis, about.
 const TICKS: i64 = 8;
 
@@ -80,15 +78,19 @@ pub(crate) struct PageParts<'a> {
 pub(crate) fn page(store: &Store, view: &View, frame: &PageParts<'_>) -> String {
     let (links, nonce) = (frame.links, frame.nonce);
     let is_deferred = frame.may_defer && is_long(store, view);
-    let board = Board::from_store(store, view);
+    let seen = Seen::of_view(store, view);
+    let board = Board::of_seen(store, view, &seen);
     let drawn = picture::draw(store, &board, view);
     let span = store.span();
+    // Of each state the height at which it is drawn; 0: as high as its share of the time.
+    let heights = (0..).zip(STATES).map(|(key, _)| if runs(key) { 0.0 } else { waiting_height(key) });
+    let heights: Vec<f64> = heights.collect();
     let boot = json!({
         "span": [span.0.to_string(), span.1.to_string()], "from": view.from.to_string(), "to": view.to.to_string(),
         "a": view.selection.map(|s| s.0.to_string()), "b": view.selection.map(|s| s.1.to_string()),
         "lane": view.lane.map(|lane| lane.to_string()), "tab": tab_of(store, view).map(Tab::as_word),
         "all": view.all, "name": view.name, "whole": store.is_whole(), "gap": GAP, "revision": frame.revision,
-        "deferred": is_deferred,
+        "deferred": is_deferred, "states": heights,
     });
     // The text stands in a script element: what could end that must not be there.
     let boot = pct_text::visible_json(&boot.to_string()).replace('<', "\\u003c");
@@ -120,10 +122,10 @@ pub(crate) fn page(store: &Store, view: &View, frame: &PageParts<'_>) -> String 
                     (steering(view, span))
                     div id="search" { (search::markup(store, view)) }
                     div id="axis" aria-hidden="true" { (axis(view, span.0)) }
-                    (recorded(store, view))
+                    (strip(&seen, view))
                     (losses(store, view))
                     div.board {
-                        div id="lanes" { (lanes_markup(&board, view)) }
+                        div id="lanes" { (lanes_markup(&board, view, span)) }
                         div id="plot" style={ "height:" (board.height()) "px" } {
                             (PreEscaped(&drawn.svg))
                             (selection(view))
@@ -247,28 +249,32 @@ fn axis(view: &View, origin: i64) -> Markup {
     }
 }
 
-/// How much traces have when, by their packets: true from the start, before any event is read.
-fn recorded(store: &Store, view: &View) -> Markup {
-    let span = store.span();
-    let sources = store.traces().map(|shown| shown.source.as_ref());
-    let slots = density::slots(sources, span, DENSITY_SLOTS);
-    let most = slots.iter().map(|slot| slot.bytes).max().unwrap_or(0);
+/// How much there is when, in all lanes together. While traces are still being read it is told by their packets.
+fn strip(seen: &Seen, view: &View) -> Markup {
+    let most = seen.strip.iter().map(|slot| slot.amount).max().unwrap_or(0);
+    let height = |amount: u64| match seen.unit {
+        SlotUnit::Items => height_of(pct_num::float(amount).ln_1p(), pct_num::float(most).ln_1p()),
+        SlotUnit::Bytes => height_of(pct_num::float(amount), pct_num::float(most)),
+    };
+    let words = |amount: u64, ns: u64| match seen.unit {
+        SlotUnit::Items => format!("{} samples and events in {}", thousands(amount), duration(ns)),
+        SlotUnit::Bytes => format!("recorded here: {}", pct_num::bytes(pct_num::float(amount))),
+    };
     html! {
-        @if most > 0 {
-            div id="recorded" aria-hidden="true" {
-                @for slot in slots.iter().filter(|slot| slot.bytes > 0) {
-                    span data-from=(slot.from) data-to=(slot.to)
-                        style={ "left:" (percent(view, slot.from)) ";right:calc(100% - " (percent(view, slot.to)) ");height:" (height_of(slot.bytes, most)) }
-                        title={ "recorded here: " (pct_num::bytes(pct_num::float(slot.bytes))) } {}
-                }
+        div id="recorded" aria-hidden="true" {
+            @for slot in seen.strip.iter().filter(|slot| slot.amount > 0) {
+                span data-from=(slot.from) data-to=(slot.to)
+                    style={ "left:" (percent(view, slot.from)) ";right:calc(100% - " (percent(view, slot.to)) ");height:" (height(slot.amount)) }
+                    title=(words(slot.amount, slot.to.abs_diff(slot.from))) {}
             }
         }
     }
 }
 
-/// The height of a slot; what is not empty is seen.
-fn height_of(bytes: u64, most: u64) -> String {
-    format!("{:.0}%", pct_num::percent(bytes, most).max(8.0))
+/// The height of a slot; what is not empty is seen. Numbers of events differ by orders of magnitude, so theirs is by the
+/// logarithm, as in the lanes of events.
+fn height_of(amount: f64, most: f64) -> String {
+    format!("{:.0}%", (amount * 100.0 / most).max(8.0))
 }
 
 /// Where events or samples were lost, and how many.
@@ -302,11 +308,22 @@ fn selection(view: &View) -> Markup {
     }
 }
 
-fn amount(row: &BoardRow) -> String {
+/// The share of the time in which something ran; nothing where it never did.
+fn ran(part: u64, whole: u64) -> String {
+    match part {
+        0 => String::new(),
+        part if part.saturating_mul(1000) < whole => "<0.1%".into(),
+        part => share(part, whole),
+    }
+}
+
+/// What a lane holds of what is seen, and what that number is. `ns` is the time that is seen.
+fn amount(row: &BoardRow, ns: u64) -> (String, &'static str) {
     match row.kind {
-        LaneKind::Samples => format!("{} s", seconds(row.w)),
-        LaneKind::Events => thousands(row.n),
-        LaneKind::Cpu | LaneKind::Thread => String::new(),
+        LaneKind::Samples => (format!("{} s", seconds(row.sum.w)), "CPU time in what is seen"),
+        LaneKind::Events => (thousands(row.sum.n), "events in what is seen"),
+        LaneKind::Cpu => (ran(row.sum.running, ns), "of the time that is seen this CPU ran something"),
+        LaneKind::Thread => (ran(row.sum.running, ns), "of the time that is seen this thread ran"),
     }
 }
 
@@ -319,15 +336,17 @@ fn parted(name: &str) -> (&str, &str) {
     }
 }
 
-fn lanes_markup(board: &Board, view: &View) -> Markup {
+fn lanes_markup(board: &Board, view: &View, span: (i64, i64)) -> Markup {
+    let ns = view.to.min(span.1).saturating_sub(view.from.max(span.0)).max(0).unsigned_abs();
     html! {
         @for row in &board.rows {
             @let alone = View { lane: Some(row.id), ..view.clone() };
             @let (name, number) = parted(&row.name);
+            @let (amount, meaning) = amount(row, ns);
             div class={ "row " (row.kind.name()) } data-id=(row.id) data-kind=(row.kind.name()) data-h=(row.height())
                 style={ "height:" (row.height()) "px;margin-bottom:" (GAP) "px" } {
                 a href=(link(&alone)) title=(row.name) { span.name { (cut(name, 40)) } span.number { (number) } }
-                span.amount { (amount(row)) }
+                span.amount title=(meaning) { (amount) }
             }
         }
         @if board.rows.is_empty() { p.soft { "no lane yet" } }
@@ -340,8 +359,8 @@ fn lanes_markup(board: &Board, view: &View) -> Markup {
 }
 
 /// The list of lanes alone.
-pub(crate) fn lanes(_store: &Store, board: &Board, view: &View) -> String {
-    lanes_markup(board, view).into_string()
+pub(crate) fn lanes(store: &Store, view: &View) -> String {
+    lanes_markup(&Board::from_store(store, view), view, store.span()).into_string()
 }
 
 fn legend(board: &Board) -> Markup {

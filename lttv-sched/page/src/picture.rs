@@ -3,23 +3,23 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use lttv_modules::timeline::lanes::LaneKind;
 use lttv_modules::timeline::tile::{COARSEST, bucket_ns, level_for};
 use pct_icicle::colour::Rgb;
 
-use crate::board::{Board, GAP, height, named, tiles_of};
+use crate::board::{Board, GAP, bars, drawn_from, named};
 use crate::search;
+use crate::seen::BUCKETS;
 use crate::store::{Asker, Store};
-use crate::view::{LaneRef, View};
+use crate::view::{LaneRef, View, tiles_of};
 use crate::words::since;
 
 /// Most rectangles of a picture; a coarser level is drawn when there would be more.
 const MOST_RECTS: usize = 4000;
 /// Width of the picture in its own units; the page stretches it.
 const WIDTH: f64 = 1000.0;
-/// Buckets at most over the width, at first.
-const BUCKETS: u64 = 700;
-/// Least height of a cell that is not empty, pixels.
-const LEAST: f64 = 1.0;
+/// Least height of a cell that is not empty, pixels; of what ran, so that it is seen before what was waited for.
+const LEAST: [f64; 2] = [1.0, 2.0];
 
 /// A picture.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,12 +38,15 @@ struct Rect {
     colour: Rgb,
 }
 
+/// The rectangles of a lane: those behind, and those before them.
+type LaneRects = [Vec<Rect>; 2];
+
 /// Draws the lanes of a board.
 pub fn draw(store: &Store, board: &Board, view: &View) -> Picture {
     let mut level = level_for(view.width().unsigned_abs(), BUCKETS);
     loop {
         let (rows, is_final) = rects(store, board, view, level);
-        let count: usize = rows.iter().map(Vec::len).sum();
+        let count: usize = rows.iter().flatten().map(Vec::len).sum();
         if count <= MOST_RECTS || level == COARSEST {
             return Picture { svg: svg(board, &rows, &marked(store, view), view), is_final };
         }
@@ -79,13 +82,15 @@ pub fn standing_alone(store: &Store, board: &Board, view: &View) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "places in a picture")]
-fn rects(store: &Store, board: &Board, view: &View, level: u32) -> (Vec<Vec<Rect>>, bool) {
+fn rects(store: &Store, board: &Board, view: &View, level: u32) -> (Vec<LaneRects>, bool) {
     let places: HashMap<LaneRef, usize> =
         board.rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
-    let mut rows: Vec<Vec<Rect>> = vec![Vec::new(); board.rows.len()];
+    let mut rows: Vec<LaneRects> = vec![LaneRects::default(); board.rows.len()];
     let mut colours: HashMap<(usize, u32), Rgb> = HashMap::new();
     let (width_ns, scale) = (bucket_ns(level), WIDTH / view.width() as f64);
     let mut is_final = store.is_whole();
+    // The end of the last cell of each row.
+    let mut ends = vec![None; board.rows.len()];
     for trace in 0..store.traces().len() {
         for id in tiles_of(view, level) {
             let Some(tile) = store.tile(trace, id, Asker::default()) else { continue };
@@ -94,19 +99,30 @@ fn rects(store: &Store, board: &Board, view: &View, level: u32) -> (Vec<Vec<Rect
                 let Some(&at) = places.get(&LaneRef { trace, lane: lane.lane }) else { continue };
                 let Some(row) = board.rows.get(at) else { continue };
                 for cell in &lane.cells {
-                    let begin = (cell.bucket << level).saturating_sub(view.from);
-                    let end = ((cell.bucket + i64::from(cell.len)) << level).saturating_sub(view.from);
+                    let end = (cell.bucket + i64::from(cell.len)) << level;
+                    let (from, width_ns) = if row.kind == LaneKind::Samples {
+                        let from = drawn_from(cell, width_ns, ends[at]);
+                        (from, end.saturating_sub(from))
+                    } else {
+                        (cell.bucket << level, width_ns)
+                    };
+                    ends[at] = Some(end);
+                    let (begin, end) = (from.saturating_sub(view.from), end.saturating_sub(view.from));
                     let (x, right) = (begin as f64 * scale, end as f64 * scale);
                     let (x, right) = (x.max(0.0), right.min(WIDTH));
                     if right <= x {
                         continue;
                     }
-                    let colour = *colours.entry((trace, cell.top())).or_insert_with(|| {
-                        named(store, trace, cell.top()).map_or(Rgb(150, 150, 150), |n| n.colour)
-                    });
                     let full = f64::from(row.height());
-                    let height = (height(row.kind, cell, width_ns) * full).round().max(LEAST);
-                    push(&mut rows[at], Rect { x, width: right - x, height, colour });
+                    let bars = bars(row.kind, cell, width_ns).into_iter().zip(LEAST);
+                    for ((bar, least), to) in bars.zip(&mut rows[at]) {
+                        let Some(bar) = bar else { continue };
+                        let colour = *colours.entry((trace, bar.key)).or_insert_with(|| {
+                            named(store, trace, bar.key).map_or(Rgb(150, 150, 150), |n| n.colour)
+                        });
+                        let height = (bar.height * full).round().max(least);
+                        push(to, Rect { x, width: right - x, height, colour });
+                    }
                 }
             }
         }
@@ -137,7 +153,7 @@ fn marked(store: &Store, view: &View) -> HashMap<LaneRef, Vec<i64>> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "places in a picture")]
-fn svg(board: &Board, rows: &[Vec<Rect>], marks: &HashMap<LaneRef, Vec<i64>>, view: &View) -> String {
+fn svg(board: &Board, rows: &[LaneRects], marks: &HashMap<LaneRef, Vec<i64>>, view: &View) -> String {
     let height = board.height();
     let mut out = format!(
         r#"<svg xmlns="http://www.w3.org/2000/svg" class="lanes" width="100%" height="{height}" viewBox="0 0 {WIDTH} {height}" preserveAspectRatio="none" role="img" aria-label="lanes over time">"#
@@ -146,7 +162,7 @@ fn svg(board: &Board, rows: &[Vec<Rect>], marks: &HashMap<LaneRef, Vec<i64>>, vi
     for (row, rects) in board.rows.iter().zip(rows) {
         let bottom = f64::from(y + row.height());
         let _ = write!(out, r#"<rect class="lane" y="{y}" width="{WIDTH}" height="{}"/>"#, row.height());
-        for rect in rects {
+        for rect in rects.iter().flatten() {
             let _ = write!(
                 out,
                 r#"<rect x="{:.2}" y="{}" width="{:.2}" height="{}" fill="{}"/>"#,

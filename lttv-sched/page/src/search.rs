@@ -7,12 +7,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lttv_engine::call::Event;
+use lttv_modules::state::SystemState;
 use lttv_modules::timeline::lanes::{LaneKind, LaneOf};
 use maud::{Markup, html};
 use pct_num::thousands;
 use serde_json::{Value, json};
 
-use crate::events::{EventRow, TIDS};
+use crate::events::EventRow;
 use crate::hits::{Hits, MOST};
 use crate::store::Store;
 use crate::view::{LaneRef, View, link};
@@ -83,7 +84,7 @@ fn in_events(store: &Store, text: &str) -> Hits {
     let wanted = text.to_owned();
     let found: Arc<Mutex<Hits>> = Arc::default();
     let to = found.clone();
-    let is_whole = store.each_event(move |event| {
+    let is_whole = store.each_event(move |event, state| {
         let is_sample =
             marks.get(event.trace()).copied().flatten().is_some_and(|marks| event.tracefile() != marks);
         if is_sample
@@ -91,7 +92,7 @@ fn in_events(store: &Store, text: &str) -> Hits {
         {
             return;
         }
-        let of_event = lanes.get(event.trace()).into_iter().flat_map(|lanes| places(event, lanes));
+        let of_event = lanes.get(event.trace()).into_iter().flat_map(|lanes| places((event, state), lanes));
         to.lock().unwrap_or_else(PoisonError::into_inner).add(event.time.ns(), of_event);
     });
     let mut hits = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
@@ -106,10 +107,10 @@ fn in_events(store: &Store, text: &str) -> Hits {
 
 /// The lanes in which an event is marked: those of its thread, its CPU and its tracefile.
 fn places<'l>(
-    event: &Event<'_>,
+    (event, state): (&Event<'_>, &SystemState),
     lanes: &'l HashMap<LaneOf, Vec<(LaneKind, LaneRef)>>,
 ) -> impl Iterator<Item = LaneRef> + 'l {
-    let tid = TIDS.iter().find_map(|name| event.field(name)?.as_i64());
+    let tid = state.thread_of_event(event);
     let of = [
         Some(LaneOf::Cpu(event.head.cpu)),
         Some(LaneOf::Tracefile(event.tracefile())),

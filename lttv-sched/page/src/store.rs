@@ -4,7 +4,7 @@
 //! longer than [`PATIENCE`] is given as far as it is, and is whole when it is asked for again. A page that has moved
 //! on leaves its tiles behind: they are taken back from the engine.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -15,19 +15,19 @@ use pct_icicle::{GroupWeights, Palette};
 use lttv_engine::call::Event;
 use lttv_engine::driver::{Driver, Handle};
 use lttv_engine::engine::Engine;
-use lttv_engine::hooks::Flow;
+use lttv_engine::hooks::{Flow, Hook, HookKey, PRIORITY_STATS_BEFORE};
 use lttv_engine::ids::{OwnerId, TraceId, TracesetId};
 use lttv_engine::kept::Kept;
 use lttv_engine::request::{EventsRequest, StopFlag};
 use lttv_engine::source::Source;
 use lttv_engine::time::Time;
-use lttv_modules::state;
+use lttv_modules::state::{self, SystemState};
 use lttv_modules::stats::{Stats, WindowStats};
 use lttv_modules::timeline::lanes::Lane;
 use lttv_modules::timeline::tile::TileId;
 use lttv_modules::timeline::{self, Tile, Timeline, TimelineModule, WindowTile};
 
-use crate::events::{EventRow, EventsAsk, Listed};
+use crate::events::{EventRow, EventsAsk, Listed, Only};
 use crate::hits::Searches;
 use crate::kept::KeptTrace;
 use crate::lanes::RecordedLanes;
@@ -169,6 +169,25 @@ fn groups_of<'s>(traces: impl Iterator<Item = &'s Shown>) -> GroupWeights {
         }
     }
     GroupWeights { whole, of: of.into_iter().collect() }
+}
+
+/// Numbers of events by their names.
+pub(crate) type ByName = BTreeMap<Box<str>, u64>;
+
+/// A request that calls `look` with each event and the state before it; before a trace's states are computed, with one
+/// in which nothing is known.
+fn looking_at_each(
+    mut request: EventsRequest,
+    mut look: impl FnMut(&Event<'_>, &SystemState) + Send + 'static,
+) -> EventsRequest {
+    let unknown = SystemState::default();
+    let hook = Hook::event(HookKey::unique(), PRIORITY_STATS_BEFORE, move |call| {
+        look(&call.event, call.state::<SystemState>().unwrap_or(&unknown));
+        Flow::Go
+    });
+    let added = request.event.add(hook);
+    debug_assert!(added.is_ok(), "its key is new");
+    request
 }
 
 /// The owner of what no page can take back.
@@ -429,12 +448,36 @@ impl Store {
 
     /// Statistics of each trace in [from, to), each in its own span. None: it took too long.
     pub fn statistics(&self, from: i64, to: i64) -> Option<Vec<Stats>> {
+        Some(self.statistics_of(from, to, None)?.0)
+    }
+
+    /// The same, and the events of a part of a trace by name, if one is asked for: those that a list of its events has.
+    pub(crate) fn statistics_of(
+        &self,
+        from: i64,
+        to: i64,
+        only: Option<Only>,
+    ) -> Option<(Vec<Stats>, ByName)> {
         let (first, last) = self.span();
         let (from, to) = (Time(from.clamp(first, last)), Time(to.clamp(first, last)));
         let stats = WindowStats::new(self.traces.iter().map(|row| &row.shown.source));
-        let request = EventsRequest::new(self.owner()).from_time(from).until_time(to);
+        let mut request = EventsRequest::new(self.owner()).from_time(from).until_time(to);
+        let counts: Arc<Mutex<ByName>> = Arc::default();
+        if let Some(only) = only {
+            let to = counts.clone();
+            request = looking_at_each(request, move |event, state| {
+                if only.has(event, state) {
+                    let mut counts = to.lock().unwrap_or_else(PoisonError::into_inner);
+                    match counts.get_mut(event.name()) {
+                        Some(count) => *count += 1,
+                        None => drop(counts.insert(event.name().into(), 1)),
+                    }
+                }
+            });
+        }
         let ended = self.submit(stats.attach(request, from, to));
-        ended.then(|| stats.take_stats())
+        let counts = std::mem::take(&mut *counts.lock().unwrap_or_else(PoisonError::into_inner));
+        ended.then(|| (stats.take_stats(), counts))
     }
 
     /// Serves a request; false when it did not come to its end in time and was taken back.
@@ -460,15 +503,12 @@ impl Store {
         &self.searches
     }
 
-    /// Calls `look` with each event of all traces, in order of time; false when that took too long and was ended.
-    pub(crate) fn each_event(&self, mut look: impl FnMut(&Event<'_>) + Send + 'static) -> bool {
+    /// Calls `look` with each event of all traces, in order of time, and the state before it; false when that took too
+    /// long and was ended.
+    pub(crate) fn each_event(&self, look: impl FnMut(&Event<'_>, &SystemState) + Send + 'static) -> bool {
         let (first, last) = self.span();
         let request = EventsRequest::new(self.owner()).from_time(Time(first)).until_time(Time(last));
-        let request = request.on_event(move |call| {
-            look(&call.event);
-            Flow::Go
-        });
-        self.submit(request)
+        self.submit(looking_at_each(request, look))
     }
 
     /// Events from a time on.
@@ -479,20 +519,19 @@ impl Store {
         request.stop_flag = stop.clone();
         let (to, ask_of) = (rows.clone(), ask.clone());
         let mut skip = ask.skip;
-        let request = request.on_event(move |call| {
-            if !ask_of.wants(&call.event) {
-                return Flow::Go;
+        let request = looking_at_each(request, move |event, state| {
+            if !ask_of.wants(event, state) {
+                return;
             }
-            if skip > 0 && call.time.ns() == ask_of.from {
+            if skip > 0 && event.time.ns() == ask_of.from {
                 skip -= 1;
-                return Flow::Go;
+                return;
             }
             let mut rows = to.lock().unwrap_or_else(PoisonError::into_inner);
-            rows.push(EventRow::from_event(&call.event));
+            rows.push(EventRow::from_event(event));
             if rows.len() > ask_of.most {
                 stop.set();
             }
-            Flow::Go
         });
         let is_whole = self.submit(request);
         let rows = std::mem::take(&mut *rows.lock().unwrap_or_else(PoisonError::into_inner));

@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 
-use lttv_modules::timeline::Tile;
-use lttv_modules::timeline::tile::TileId;
+use lttv_modules::timeline::lanes::Lane;
+use lttv_modules::timeline::tile::{BUCKETS, TileId};
+use lttv_modules::timeline::{LaneTile, Tile};
 use serde_json::{Value, json};
 
 use crate::board::{colour_of_key, named};
 use crate::packed;
+use crate::seen::is_counted;
 use crate::store::{Asker, Store};
 use crate::view::{BadAddress, LaneRef, number, parts};
 
@@ -64,25 +66,43 @@ fn lane_list(text: &str) -> Result<Vec<LaneRef>, BadAddress> {
 }
 
 /// A tile of all traces as JSON:
-/// `{"v","l","i","g","final","partial","sum":{"n","w"},"lanes":{"0.12":{"n","w","c":[..]}}}`. Each cell is six numbers
-/// in `c`: bucket (from the begin of the tile), length in buckets, items, weight, key, weight of the key; a key below
-/// 0 is -1 - key and not sure. With `packed=1` there is a text `p` instead of `c`, of few characters. None: the page
-/// that asks has moved on.
+/// `{"v","l","i","g","final","partial","sum":{"n","w"},"strip":[..],"lanes":{"0.12":{"n","w","c":[..]}}}`. Each cell is
+/// nine numbers in `c`: bucket (from the begin of the tile), length in buckets, items, weight, key, weight of the key;
+/// a key below 0 is -1 - key and not sure; then ns in which a thread had a CPU, the heaviest state of those, and the
+/// heaviest other state or -1. With `packed=1` there is a text `p` instead of `c`, of few characters. `strip` is of all
+/// lanes, whichever are asked for: buckets, each followed by its samples and events. None: the page that asks has moved
+/// on.
 pub fn tile(store: &Store, ask: &TileAsk) -> Option<String> {
     let mut lanes = String::new();
     let (mut is_final, mut is_partial, mut sum) = (true, false, (0u64, 0u64));
+    let mut counts = vec![0_u64; usize::try_from(BUCKETS).unwrap_or(0)];
     for trace in 0..store.traces().len() {
         let tile = store.tile(trace, ask.id, ask.asker)?;
         is_final &= tile.is_final;
         is_partial |= tile.is_partial;
+        count_items(&mut counts, &store.lanes(trace), &tile);
         let (n, w) = write_lanes(&mut lanes, trace, &tile, ask);
         sum = (sum.0 + n, sum.1.saturating_add(w));
     }
     let (l, i, g) = (ask.id.level(), ask.id.index(), ask.asker.generation);
+    let strip = counts.iter().enumerate().filter(|(_, n)| **n > 0);
+    let strip: Vec<String> = strip.map(|(bucket, n)| format!("{bucket},{n}")).collect();
     Some(format!(
-        r#"{{"v":1,"l":{l},"i":{i},"g":{g},"final":{is_final},"partial":{is_partial},"sum":{{"n":{},"w":{}}},"lanes":{{{lanes}}}}}"#,
-        sum.0, sum.1
+        r#"{{"v":2,"l":{l},"i":{i},"g":{g},"final":{is_final},"partial":{is_partial},"sum":{{"n":{},"w":{}}},"strip":[{}],"lanes":{{{lanes}}}}}"#,
+        sum.0,
+        sum.1,
+        strip.join(",")
     ))
+}
+
+/// Adds the samples and events of a trace to those of each bucket of a tile.
+fn count_items(counts: &mut [u64], lanes: &[Lane], tile: &Tile) {
+    let counted = |lane: &&LaneTile| lanes.get(lane.lane).is_some_and(|lane| is_counted(lane.kind));
+    for cell in tile.lanes.iter().filter(counted).flat_map(|lane| &lane.cells).filter(|cell| cell.n > 0) {
+        let place = usize::try_from(cell.bucket - tile.id.first_bucket()).ok();
+        let count = place.and_then(|place| counts.get_mut(place));
+        count.into_iter().for_each(|count| *count = count.saturating_add(cell.n));
+    }
 }
 
 fn write_lanes(out: &mut String, trace: usize, tile: &Tile, ask: &TileAsk) -> (u64, u64) {
@@ -110,7 +130,10 @@ fn write_lanes(out: &mut String, trace: usize, tile: &Tile, ask: &TileAsk) -> (u
             let key = i64::from(cell.top());
             let key = if cell.is_approximate() { -1 - key } else { key };
             let bucket = cell.bucket - ask.id.first_bucket();
-            let _ = write!(out, "{comma}{bucket},{},{},{},{key},{}", cell.len, cell.n, cell.w, cell.tw);
+            let running = cell.running();
+            let (ns, top, rest) = (running.ns, running.top, running.rest.map_or(-1, i64::from));
+            let (len, n, w, tw) = (cell.len, cell.n, cell.w, cell.tw);
+            let _ = write!(out, "{comma}{bucket},{len},{n},{w},{key},{tw},{ns},{top},{rest}");
         }
         out.push_str("]}");
     }

@@ -2,6 +2,9 @@
 
 use std::fmt::{self, Write as _};
 
+use lttv_engine::time::Time;
+use lttv_modules::timeline::tile::TileId;
+
 use crate::windows::{Filters, Transform, TransformKind};
 
 /// A lane: index of its trace, and its number there. Written `2.17`.
@@ -133,6 +136,12 @@ pub struct View {
 
 /// From this one on the call tree shows every branch.
 pub const MOST_DETAIL: u32 = 5;
+
+/// The tiles of a level that a view shows.
+pub fn tiles_of(view: &View, level: u32) -> impl Iterator<Item = TileId> {
+    let (first, last) = (TileId::holding(Time(view.from), level), TileId::holding(Time(view.to - 1), level));
+    (first.index()..=last.index()).filter_map(move |index| TileId::new(level, index))
+}
 
 /// A part of an address that has no meaning.
 #[derive(Clone, PartialEq, Eq, Debug)]

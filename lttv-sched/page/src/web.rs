@@ -158,7 +158,7 @@ impl TimelinePage {
         let lanes = board.rows.iter().map(|row| {
             json!({
                 "id": row.id.to_string(), "trace": row.id.trace, "kind": row.kind.name(), "name": row.name,
-                "n": row.n, "w": row.w,
+                "n": row.sum.n, "w": row.sum.w, "running": row.sum.running,
             })
         });
         let lanes: Vec<_> = lanes.collect();
@@ -242,9 +242,7 @@ impl Answers for TimelinePage {
             "/tl/colours" => {
                 tiles::colours(&self.store(), query).map(|body| Response::page(Form::Json, body))
             }
-            "/tl/lanes" => {
-                self.fragment(query, |store, view| html::lanes(store, &Board::from_store(store, view), view))
-            }
+            "/tl/lanes" => self.fragment(query, html::lanes),
             "/tl/window" => self.window(query),
             "/tl/chosen" => {
                 self.fragment(query, |store, view| html::workbench::chosen_bar(store, view).into_string())

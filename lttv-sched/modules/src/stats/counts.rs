@@ -58,36 +58,54 @@ impl Stats {
 
     /// Events and CPU time (ns) by mode.
     pub fn by_mode(&self) -> BTreeMap<Mode, (u64, i64)> {
-        self.by(|branch| branch.mode)
+        sums_by(self.branches.iter(), |branch| branch.mode)
     }
 
     /// Events and CPU time (ns) by what was done, in the words of [`crate::state::activity`].
     pub fn by_activity(&self) -> BTreeMap<&'static str, (u64, i64)> {
-        let threads = self.branches.threads();
-        self.by(|branch| {
-            let tid = branch.thread.map_or(-1, |thread| threads[thread].key.tid);
-            activity(branch.mode, branch.submode, tid)
-        })
+        self.by_activity_of(|_| true)
     }
 
-    fn by<K: Ord>(&self, key: impl Fn(&Branch<'_>) -> K) -> BTreeMap<K, (u64, i64)> {
-        let mut sums: BTreeMap<K, (u64, i64)> = BTreeMap::new();
-        for branch in self.branches.iter() {
-            let sum = sums.entry(key(&branch)).or_default();
-            sum.0 += branch.total();
-            sum.1 += branch.cpu_time + branch.unknown_time;
-        }
-        sums
+    /// The same of some branches.
+    pub fn by_activity_of(&self, wanted: impl Fn(&Branch<'_>) -> bool) -> BTreeMap<&'static str, (u64, i64)> {
+        let threads = self.branches.threads();
+        let key = |branch: &Branch<'_>| {
+            let tid = branch.thread.map_or(-1, |thread| threads[thread].key.tid);
+            activity(branch.mode, branch.submode, tid)
+        };
+        sums_by(self.branches.iter().filter(wanted), key)
     }
 
     /// Time on a CPU of each thread, whether its mode was known or not, in ns.
     pub fn cpu_time_by_thread(&self) -> impl Iterator<Item = (&ThreadInfo, i64)> {
+        self.cpu_time_by_thread_of(|_| true)
+    }
+
+    /// The same of some branches.
+    pub fn cpu_time_by_thread_of(
+        &self,
+        wanted: impl Fn(&Branch<'_>) -> bool,
+    ) -> impl Iterator<Item = (&ThreadInfo, i64)> {
         let mut times = vec![0; self.branches.threads().len()];
-        for branch in self.branches.iter() {
+        for branch in self.branches.iter().filter(wanted) {
             if let Some(thread) = branch.thread {
                 times[thread] += branch.cpu_time + branch.unknown_time;
             }
         }
         self.branches.threads().iter().zip(times)
     }
+}
+
+/// Events and CPU time (ns) of branches by a key.
+fn sums_by<'s, K: Ord>(
+    branches: impl Iterator<Item = Branch<'s>>,
+    key: impl Fn(&Branch<'s>) -> K,
+) -> BTreeMap<K, (u64, i64)> {
+    let mut sums: BTreeMap<K, (u64, i64)> = BTreeMap::new();
+    for branch in branches {
+        let sum = sums.entry(key(&branch)).or_default();
+        sum.0 += branch.total();
+        sum.1 += branch.cpu_time + branch.unknown_time;
+    }
+    sums
 }

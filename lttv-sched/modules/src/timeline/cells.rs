@@ -228,14 +228,12 @@ impl LaneCells {
         let Some(level) = self.levels.get(at) else { return Vec::new() };
         let width = bucket_ns(tile.level()).unsigned_abs();
         let stored = level.stored.from(first, width).take_while(|cell| cell.bucket < end);
-        let mut cells: Vec<Cell> = stored
-            .map(|cell| {
-                let from = cell.bucket.max(first);
-                let len = u32::try_from(cell.end().min(end) - from).unwrap_or(u32::MAX);
-                Cell::from_raw(from, len, (cell.n, cell.w), (cell.raw_key(), cell.tw))
-                    .with_running(cell.running())
-            })
-            .collect();
+        let mut cells: Vec<Cell> = Vec::with_capacity(64.min(level.stored.count()));
+        for cell in stored {
+            let from = cell.bucket.max(first);
+            let len = u32::try_from(cell.end().min(end) - from).unwrap_or(u32::MAX);
+            cells.push(cell.moved(from, len));
+        }
         let mut open: BTreeMap<i64, Tally> = BTreeMap::new();
         for (below, level) in self.levels[..=at].iter().enumerate() {
             let bucket = level.open.map(|bucket| bucket >> (at - below));

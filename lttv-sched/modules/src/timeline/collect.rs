@@ -9,8 +9,8 @@ use lttv_engine::time::Time;
 use rustc_hash::FxHashMap;
 
 use super::lanes::{
-    BLOCKED, FUNCTIONS, IDLE, INTERRUPT, KERNEL, LaneKind, LaneOf, SOFTIRQ, SYSTEM_CALL, TRAP, Tables,
-    UNKNOWN, USER, WAITS,
+    BLOCKED, FUNCTIONS, IDLE, INTERRUPT, KERNEL, LaneKind, LaneOf, RUNNING, SOFTIRQ, SYSTEM_CALL, TRAP,
+    Tables, UNKNOWN, USER, WAITS,
 };
 use super::pyramid::Pyramid;
 use crate::state::{CpuMode, KernelEvent, Mode, Status, SystemState, Thread, ThreadKey, kind_of};
@@ -62,6 +62,9 @@ pub(super) struct Collector {
 
 /// Names of the events that are samples.
 const SAMPLES: [&str; 2] = ["sample", "system_sample"];
+
+/// The name of a lane whose thread's name no event has told.
+const UNNAMED: &str = "thread";
 
 fn tid_field(event: &Event<'_>, names: &[&str]) -> Option<i64> {
     names.iter().find_map(|name| event.field(name)?.as_i64())
@@ -200,7 +203,7 @@ impl Collector {
                 return *lane;
             }
             let comm = event.field("procname");
-            let comm = comm.as_ref().and_then(|name| name.as_str()).unwrap_or("thread");
+            let comm = comm.as_ref().and_then(|name| name.as_str()).unwrap_or(UNNAMED);
             let name = || format!("{comm} ({tid})").into();
             let lane = self.tables().lane(LaneKind::Events, LaneOf::Thread(tid), name);
             self.thread_events.insert(tid, lane);
@@ -288,7 +291,10 @@ impl Collector {
         if tid == 0 {
             return;
         }
-        let name = || format!("{} ({tid})", thread.name).into();
+        let name = || {
+            let name = if thread.name.is_empty() { UNNAMED } else { &*thread.name };
+            format!("{name} ({tid})").into()
+        };
         let lane = match self.threads.get_mut(&tid) {
             Some(known) => {
                 let lane = known.lane;
@@ -328,7 +334,8 @@ fn state_of_running(thread: &Thread) -> u32 {
         Mode::Syscall if thread.key.tid == 0 => IDLE,
         Mode::Syscall if top.submode.is_empty() => KERNEL,
         Mode::Syscall => SYSTEM_CALL,
-        Mode::Unknown => UNKNOWN,
+        Mode::Unknown if thread.key.tid == 0 => IDLE,
+        Mode::Unknown => RUNNING,
         Mode::User => USER,
         Mode::Trap => TRAP,
         Mode::Irq => INTERRUPT,

@@ -64,9 +64,10 @@ impl Lane {
 }
 
 /// States of CPUs and threads; a state's key is its place here.
-pub const STATES: [&str; 10] = [
+pub const STATES: [&str; 11] = [
     "unknown",
     "idle",
+    "running",
     "user",
     "system call",
     "kernel",
@@ -82,22 +83,24 @@ pub const UNKNOWN: u32 = 0;
 /// Key of the state of a CPU with nothing to run.
 pub const IDLE: u32 = 1;
 /// Key of the state of a thread that could run and has no CPU.
-pub const WAITS: u32 = 8;
+pub const WAITS: u32 = 9;
 /// Key of the state of a thread that waits for something else.
-pub const BLOCKED: u32 = 9;
+pub const BLOCKED: u32 = 10;
 
+/// Key of the state of a thread that has a CPU, of which no event has told yet what it executes.
+pub(super) const RUNNING: u32 = 2;
 /// Keys of what a running thread, or its CPU, executes.
-pub(super) const USER: u32 = 2;
-pub(super) const SYSTEM_CALL: u32 = 3;
+pub(super) const USER: u32 = 3;
+pub(super) const SYSTEM_CALL: u32 = 4;
 /// Work of the kernel that is no system call.
-pub(super) const KERNEL: u32 = 4;
-pub(super) const INTERRUPT: u32 = 5;
-pub(super) const SOFTIRQ: u32 = 6;
-pub(super) const TRAP: u32 = 7;
+pub(super) const KERNEL: u32 = 5;
+pub(super) const INTERRUPT: u32 = 6;
+pub(super) const SOFTIRQ: u32 = 7;
+pub(super) const TRAP: u32 = 8;
 
 /// Whether a key is that of a state in which a thread has a CPU.
 pub fn runs(key: u32) -> bool {
-    (USER..=TRAP).contains(&key)
+    (RUNNING..=TRAP).contains(&key)
 }
 
 /// Whether a key is that of a state.

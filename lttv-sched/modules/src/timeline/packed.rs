@@ -6,7 +6,8 @@
 //!
 //! Invariant: reading gives what was pushed, in the same order.
 
-use super::cell::{Cell, Running};
+use super::cell::Cell;
+use super::lanes::runs;
 use crate::leb;
 
 /// Cells from one mark to the next: what a reader may have to skip.
@@ -22,8 +23,14 @@ const ITEMS: u8 = 0b11 << 2;
 const WEIGHT: u8 = 0b11 << 4;
 /// All of the weight is the heaviest key's. Else its part follows.
 const ONE_KEY: u8 = 1 << 6;
-/// What ran is not what the heaviest key tells: it follows the key, as ns, state, and 1 + the other state or 0.
+/// What ran is not what the heaviest key tells: it follows the key, as the distance of its ns from those of
+/// [`expected_ns`], and its states in one number. All of it takes two bytes where there are two states.
 const RAN: u8 = 1 << 7;
+
+/// What most likely ran in a cell of several states, in ns: all of the heaviest state, or all but that.
+fn expected_ns(cell: &Cell) -> u64 {
+    if runs(cell.top()) { cell.tw } else { cell.w.wrapping_sub(cell.tw) }
+}
 
 /// Values of the two bits that tell items or weight.
 #[derive(Clone, Copy)]
@@ -87,8 +94,8 @@ impl PackedCells {
         flags |= if cell.bucket == self.end { ADJACENT } else { 0 };
         flags |= if cell.len == 1 { 0 } else { LONG };
         flags |= if cell.tw == cell.w { ONE_KEY } else { 0 };
-        let running = cell.running();
-        flags |= if running == Running::of_key(cell.raw_key(), cell.tw) { 0 } else { RAN };
+        let ran = cell.ran();
+        flags |= if ran.is_some() { RAN } else { 0 };
         self.bytes.push(flags);
         if flags & ADJACENT == 0 {
             leb::write(&mut self.bytes, leb::zigzag(cell.bucket.wrapping_sub(self.end)));
@@ -107,10 +114,10 @@ impl PackedCells {
         }
         // Bit 31 says that the key is not sure and bit 30 that it is a function: both go to the low end.
         leb::write(&mut self.bytes, cell.raw_key().rotate_left(2).into());
-        if flags & RAN != 0 {
-            leb::write(&mut self.bytes, running.ns);
-            leb::write(&mut self.bytes, running.top.into());
-            leb::write(&mut self.bytes, running.rest.map_or(0, |rest| u64::from(rest) + 1));
+        if let Some((ns, states)) = ran {
+            let distance = ns.wrapping_sub(expected_ns(cell)).cast_signed();
+            leb::write(&mut self.bytes, leb::zigzag(distance));
+            leb::write(&mut self.bytes, states.into());
         }
         self.count += 1;
         self.end = cell.bucket.wrapping_add(cell.len.into());
@@ -167,8 +174,8 @@ impl PackedCells {
     }
 }
 
-/// Most bytes of a cell: flags, five numbers of 64 bits, four of 32.
-const LONGEST: usize = 1 + 5 * 10 + 4 * 5;
+/// Most bytes of a cell: flags, six numbers of 64 bits, two of 32.
+const LONGEST: usize = 1 + 6 * 10 + 2 * 5;
 
 struct Reader<'b> {
     rest: &'b [u8],
@@ -184,11 +191,13 @@ impl Reader<'_> {
         Some(*first)
     }
 
+    #[inline]
     fn number(&mut self) -> Option<u64> {
         leb::read(&mut self.rest)
     }
 
     /// The next cell; none at the end, and where the bytes make no sense.
+    #[inline]
     fn cell(&mut self) -> Option<Cell> {
         let flags = self.byte()?;
         let gap = if flags & ADJACENT == 0 { leb::unzigzag(self.number()?) } else { 0 };
@@ -212,23 +221,23 @@ impl Reader<'_> {
         if flags & RAN == 0 {
             return Some(cell);
         }
-        let (ns, top) = (self.number()?, u32::try_from(self.number()?).ok()?);
-        let rest = self.number()?.checked_sub(1).map(u32::try_from).transpose().ok()?;
-        Some(cell.with_running(Running { ns, top, rest }))
+        let distance = leb::unzigzag(self.number()?);
+        let ns = expected_ns(&cell).wrapping_add(distance.cast_unsigned());
+        Some(cell.with_ran((ns, u16::try_from(self.number()?).ok().filter(|states| *states > 0)?)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::timeline::cell::Running;
     use proptest::prelude::*;
 
     fn cells() -> impl Strategy<Value = Vec<Cell>> {
         let number = || prop_oneof![Just(0u64), Just(1), Just(1024), 0..300u64, any::<u64>()];
         let key = prop_oneof![0..12u32, (0..3000u32).prop_map(|f| f + (1 << 30)), any::<u32>()];
         let len = prop_oneof![4 => Just(1u32), 1 => 1..10_000u32];
-        let running =
-            prop_oneof![3 => Just(None), 1 => (number(), 0..12u32, any::<Option<u32>>()).prop_map(Some)];
+        let running = prop_oneof![3 => Just(None), 1 => (number(), 0..11u32, proptest::option::of(0..11u32)).prop_map(Some)];
         let cell =
             (prop_oneof![Just(0i64), 0..500i64], len, number(), number(), key, any::<bool>(), number());
         let cell = (cell, running).prop_map(|((gap, len, n, w, key, is_one, tw), running)| {
@@ -238,8 +247,7 @@ mod tests {
         (-1_000_000i64..1_000_000, proptest::collection::vec(cell, 0..300)).prop_map(|(mut at, rows)| {
             let cell = |(gap, cell): (i64, Cell)| {
                 at += gap;
-                let (items, key) = ((cell.n, cell.w), (cell.raw_key(), cell.tw));
-                let cell = Cell::from_raw(at, cell.len, items, key).with_running(cell.running());
+                let cell = cell.moved(at, cell.len);
                 at = cell.end();
                 cell
             };

@@ -106,9 +106,10 @@ impl Tally {
         // A key that was forgotten may have all of the other weight, also on top of what it was counted later.
         let is_sure = self.other == 0 || top.0 >= second.saturating_add(self.other);
         let cell = Cell::new(bucket, (self.n, self.w), top, is_sure);
-        // Keys of states are below all others, so only lanes of states look further than at the first.
-        match self.keys.first() {
-            Some(least) if is_state(least.key) => cell.with_running(self.running()),
+        // Keys of states are below all others, so only lanes of states look further than at the first. One key tells by
+        // itself what ran.
+        match self.keys.as_slice() {
+            [least, _, ..] if is_state(least.key) => cell.with_running(self.running()),
             _ => cell,
         }
     }

@@ -126,6 +126,7 @@ function fetchTile(l, i, k) {
       for (var id in got.lanes) got.lanes[id].c = unpacked(got.lanes[id].p);
       tiles.delete(k);
       tiles.set(k, got);
+      [-1n, 1n].forEach(function (by) { var next = tiles.get(key(l, i + by)); if (next) next.image = null; });
       if (tiles.size > KEPT) tiles.delete(tiles.keys().next().value);
       if (!got.final) setTimeout(later, 150);
       else if (!asking.size) later();
@@ -139,7 +140,10 @@ function fetchTile(l, i, k) {
       setTimeout(later, 1000);
     });
 }
-// Cells in few characters, as the server's `packed` writes them: six numbers for each.
+// Cells in few characters, as the server's `packed` writes them. Each becomes CELL numbers: bucket, length, items,
+// weight, key (-1 - key if it is not sure), weight of the key; ns with a CPU, its key, and the key of the rest or -1.
+var CELL = 9;
+function runs(k) { return boot.states[k] === 0; }
 function unpacked(text) {
   var c = [], at = 0, end = 0, weight = 0;
   function number() {
@@ -151,11 +155,18 @@ function unpacked(text) {
     }
   }
   while (at < text.length) {
-    var head = number(), flags = head % 8, bucket = end + (head - flags) / 8;
+    var head = number(), flags = head % 16, bucket = end + (head - flags) / 16;
     var len = flags & 1 ? number() : 1, n = flags & 2 ? number() : 1;
     var w = flags & 4 ? number() : weight, tw = flags & 4 ? number() : weight;
     var k = number(), unsure = k % 2, is = k % 4 - unsure, top = (k - is - unsure) / 4 + (is ? 1073741824 : 0);
-    c.push(bucket, len, n, w, unsure ? -1 - top : top, tw);
+    var ran = runs(top) ? tw : 0, by = ran ? top : 0, other = tw && boot.states[top] ? top : -1;
+    if (flags & 8) {
+      ran = number();
+      var states = number() - 1, codes = boot.states.length + 1;
+      other = states % codes - 1;
+      by = Math.floor(states / codes);
+    }
+    c.push(bucket, len, n, w, unsure ? -1 - top : top, tw, ran, by, other);
     end = bucket + len;
     weight = w;
   }
@@ -229,11 +240,28 @@ function nameOf(full) {
 
 // ---- drawing
 
-var HEIGHTS = [0.25, 0.12, 1, 1, 1, 1, 1, 1, 0.55, 0.25];
-function part_of(kind, n, w, k, bucket) {
-  if (kind === "samples") return Math.min(1, w / bucket);
-  if (kind === "events") return Math.min(1, Math.max(0.3, Math.log2(1 + n) / 12));
-  return HEIGHTS[k] || 1;
+// The bars of the cell at a place: part of the lane's height, key, and least pixels. Later ones stand before earlier ones.
+function bars(kind, c, j, bucket) {
+  var k = c[j + 4] < 0 ? -1 - c[j + 4] : c[j + 4], out = [];
+  if (kind === "samples") return [[Math.min(1, c[j + 3] / bucket), k, 1]];
+  if (kind === "events") return [[Math.min(1, Math.max(0.3, Math.log2(1 + c[j + 2]) / 12)), k, 1]];
+  if (c[j + 8] >= 0) out.push([boot.states[c[j + 8]], c[j + 8], 1]);
+  if (c[j + 6]) out.push([Math.min(1, c[j + 6] / bucket), c[j + 7], 2]);
+  return out;
+}
+// The first bucket over which a cell is drawn; `before` is the end of the cell before it, if there is one. A sample
+// stands for CPU time since the sample before: it is drawn as a share of all that time, of eight periods at most; of
+// one period where there is none before.
+function drawnFrom(kind, c, j, bucket, before) {
+  if (kind !== "samples") return c[j];
+  var period = c[j + 3] / Math.max(1, c[j + 2]);
+  var earliest = Math.ceil(c[j] + 1 - period * (before === null ? 1 : 8) / bucket);
+  return Math.min(c[j], before === null ? earliest : Math.max(before, earliest));
+}
+// The cells of a row in the tile after (1) or before (-1) a tile, if it is at hand.
+function beside(tile, row, by) {
+  var other = tiles.get(key(tile.l, BigInt(tile.i) + BigInt(by))), got = other && other.all === tile.all && other.lanes[row.id];
+  return got ? got.c : null;
 }
 var pictured = [], PICTURES = 48;
 // The picture of a tile: a pixel for each bucket. Made once, blitted while panning.
@@ -246,15 +274,24 @@ function image(tile) {
   var p = picture.getContext("2d"), data = p.createImageData(BUCKETS, height), px = new Uint32Array(data.data.buffer);
   var bucket = Math.pow(2, tile.l);
   rows.forEach(function (row) {
-    var got = tile.lanes[row.id];
-    if (!got) return;
-    var rgb_of = colourer(row.id), c = got.c, bottom = Math.round((row.y + row.h) * ratio), full = bottom - Math.round(row.y * ratio);
-    for (var j = 0; j < c.length; j += 6) {
-      var k = c[j + 4] < 0 ? -1 - c[j + 4] : c[j + 4], rgb = rgb_of(k);
-      var high = Math.max(1, Math.round(full * part_of(row.kind, c[j + 2], c[j + 3], k, bucket)));
-      for (var y = bottom - high; y < bottom; y++)
-        for (var to = y * BUCKETS + c[j], stop = to + c[j + 1]; to < stop; to++) px[to] = rgb;
+    var got = tile.lanes[row.id], c = got ? got.c : [];
+    var rgb_of = colourer(row.id), bottom = Math.round((row.y + row.h) * ratio), full = bottom - Math.round(row.y * ratio);
+    function put_cell(c, j, from, end) {
+      bars(row.kind, c, j, bucket * (row.kind === "samples" ? end - from : 1)).forEach(function (bar) {
+        var rgb = rgb_of(bar[1]), high = Math.min(full, Math.max(bar[2], Math.round(full * bar[0])));
+        for (var y = bottom - high; y < bottom; y++)
+          for (var to = y * BUCKETS + Math.max(0, from), stop = y * BUCKETS + Math.min(BUCKETS, end); to < stop; to++) px[to] = rgb;
+      });
     }
+    var left = beside(tile, row, -1), right = beside(tile, row, 1), n = left ? left.length : 0;
+    var before = n ? left[n - CELL] + left[n - CELL + 1] - BUCKETS : null;
+    for (var j = 0; j < c.length; j += CELL) {
+      put_cell(c, j, drawnFrom(row.kind, c, j, bucket, before), c[j] + c[j + 1]);
+      before = c[j] + c[j + 1];
+    }
+    // The first cell of the tile to the right may begin to be drawn here.
+    if (row.kind === "samples" && right && right.length)
+      put_cell(right, 0, BUCKETS + drawnFrom(row.kind, right, 0, bucket, before === null ? null : before - BUCKETS), BUCKETS + right[0] + 1);
   });
   p.putImageData(data, 0, 0);
   tile.image = picture;
@@ -322,9 +359,68 @@ function paint() {
     }
   });
   paintMarks(ratio, h);
+  paintStrip(l, w, ratio, style.getPropertyValue("--strip"));
+  if (whole) showAmounts(l);
   root.dataset.state = whole && !wanted.size ? "final" : any ? "provisional" : "painted";
   for (var c in count) root.dataset[c] = count[c];
   askColours();
+}
+// How much there is when, in all lanes together: of the tiles that the lanes are drawn of. Until the traces are read it
+// is told by their packets, which the page came with.
+var strip = $("recorded"), stripes = document.createElement("canvas");
+function paintStrip(l, w, ratio, colour) {
+  if (!boot.whole) return;
+  if (stripes.parentNode !== strip) strip.replaceChildren(stripes);
+  var h = Math.round(strip.clientHeight * ratio), most = 0, per_ns = new Float64Array(w);
+  stripes.width = w;
+  stripes.height = h;
+  visible(l).forEach(function (i) {
+    var tile = null;
+    for (var up = l; up <= l + 8 && !tile; up++) tile = tiles.get(key(up, i >> BigInt(up - l)));
+    if (!tile) return;
+    var bucket = Math.pow(2, tile.l);
+    for (var j = 0; j < tile.strip.length; j += 2) {
+      var start = tile.start + tile.strip[j] * bucket, x = Math.max(0, Math.floor(x_of(start)));
+      for (var right = Math.min(w, Math.ceil(x_of(start + bucket))); x < right; x++) {
+        per_ns[x] = Math.max(per_ns[x], tile.strip[j + 1] / bucket);
+        most = Math.max(most, per_ns[x]);
+      }
+    }
+  });
+  // Heights by the logarithm of the items in a bucket: their numbers differ by orders of magnitude.
+  var p = stripes.getContext("2d"), ns = Math.pow(2, l);
+  p.fillStyle = colour;
+  per_ns.forEach(function (share, x) {
+    var high = share ? Math.max(1, Math.round(Math.log1p(share * ns) / Math.log1p(most * ns) * h)) : 0;
+    p.fillRect(x, h - high, 1, high);
+  });
+}
+strip.addEventListener("pointermove", function (e) {
+  var box = strip.getBoundingClientRect(), l = level();
+  var ns = view.from + (e.clientX - box.left) / box.width * (view.to - view.from), tile = tiles.get(key(l, tileAt(l, ns)));
+  if (!tile || !boot.whole) return;
+  var bucket = Math.pow(2, l), at = tile.strip.findIndex(function (b, j) { return j % 2 === 0 && b === Math.floor((ns - tile.start) / bucket); });
+  details.textContent = since(ns, view.to - view.from) + " s   " + grouped(at < 0 ? 0 : tile.strip[at + 1]) + " samples and events in " + duration(bucket);
+});
+// The numbers beside the lanes are of what is seen. Of a bucket that reaches over an end they count the part inside,
+// but at the ends of the traces all of it.
+function showAmounts(l) {
+  var bucket = Math.pow(2, l), from = view.from <= span.from ? -Infinity : view.from, to = view.to >= span.to ? Infinity : view.to;
+  var wide = Math.max(1, Math.min(view.to, span.to) - Math.max(view.from, span.from));
+  rows.forEach(function (row) {
+    var place = { events: 2, samples: 3 }[row.kind] || 6, sum = 0;
+    visible(l).forEach(function (i) {
+      var tile = tiles.get(key(l, i)), c = tile && tile.lanes[row.id] ? tile.lanes[row.id].c : [];
+      for (var j = 0; j < c.length; j += CELL) {
+        if (!c[j + place]) continue;
+        var start = tile.start + c[j] * bucket, whole = c[j + 1] * bucket;
+        var inside = Math.min(start + whole, to) - Math.max(start, from), all = c[j + place] * c[j + 1];
+        sum += inside >= whole ? all : Math.floor(all * Math.max(0, inside) / whole);
+      }
+    });
+    row.element.querySelector(".amount").textContent = place === 2 ? grouped(sum) : place === 3 ? (sum / 1e9).toFixed(2) + " s" :
+      !sum ? "" : sum * 1000 < wide ? "<0.1%" : (sum * 100 / wide).toFixed(1) + "%";
+  });
 }
 // What was searched for: a stroke in the lane for each hit, and the hit that was gone to over all lanes.
 function paintMarks(ratio, h) {
@@ -414,14 +510,14 @@ function tell(x, y) {
     text += "   " + row.element.querySelector("a").title;
     var i = tileAt(l, ns), tile = tiles.get(key(l, i)), got = tile && tile.lanes[row.id];
     var bucket = Math.pow(2, l), place = tile ? Math.floor((ns - tile.start) / bucket) : -1;
-    for (var j = 0; got && j < got.c.length; j += 6) {
+    for (var j = 0; got && j < got.c.length; j += CELL) {
       var c = got.c;
       if (place < c[j] || place >= c[j] + c[j + 1]) continue;
       var k = c[j + 4], known = nameOf(row.id.slice(0, row.id.indexOf(".") + 1) + (k < 0 ? -1 - k : k));
       text += "   " + (k < 0 ? "about " : "") + (known ? known.name + (known.object ? "  " + known.object : "") : "?");
       if (row.kind === "samples") text += "   " + grouped(c[j + 2]) + " samples, " + duration(c[j + 3]) + " CPU in " + duration(bucket) + ", top " + Math.round(c[j + 5] / Math.max(1, c[j + 3]) * 100) + " %";
       else if (row.kind === "events") text += "   " + grouped(c[j + 2]) + " events in " + duration(bucket);
-      else text += "   " + Math.round(c[j + 5] / bucket * 100) + " % of " + duration(bucket) + (c[j + 2] ? ", " + c[j + 2] + " changes" : "");
+      else text += "   " + Math.round(c[j + 5] / bucket * 100) + " % of " + duration(bucket) + ", ran " + (c[j + 6] / bucket * 100).toFixed(1) + " %" + (c[j + 2] ? ", " + c[j + 2] + " changes" : "");
     }
   }
   details.textContent = text;

@@ -1,10 +1,12 @@
 //! What is shown of a range, below the lanes: tabs, statistics of traces, lists of events. What is made of
 //! samples is in [`super::workbench`].
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 use pct_num::thousands;
 
-use lttv_modules::stats::Stats;
+use lttv_modules::stats::{Branch, Stats};
 use lttv_modules::threads::ThreadInterval;
 use lttv_modules::timeline::lanes::LaneOf;
 
@@ -12,7 +14,7 @@ use super::workbench;
 use crate::board::lane_of;
 use crate::events::{EventsAsk, Only};
 use crate::states;
-use crate::store::Store;
+use crate::store::{ByName, Store};
 use crate::view::{Tab, View, link};
 use crate::words::{MOST_ROWS, cut, duration, share, short, since};
 
@@ -50,7 +52,7 @@ pub(super) fn window_markup(store: &Store, view: &View, nonce: Option<&str>) -> 
             }
         }
         @match tab {
-            Some(Tab::Statistics) => (statistics(store, from, to)),
+            Some(Tab::Statistics) => (statistics(store, view)),
             Some(Tab::Events) => (events(store, view)),
             Some(Tab::States) => (thread_states(store, view)),
             Some(tab) => (workbench::section(store, view, tab, nonce)),
@@ -63,26 +65,45 @@ fn lane_name(store: &Store, view: &View) -> Option<String> {
     lane_of(store, view).map(|(_, lane)| lane.name.to_string())
 }
 
-fn statistics(store: &Store, from: i64, to: i64) -> Markup {
-    let Some(all) = store.statistics(from, to) else {
+fn statistics(store: &Store, view: &View) -> Markup {
+    let (from, to) = view.window();
+    let only = only_of(store, view);
+    let Some((all, of_lane)) = store.statistics_of(from, to, only) else {
         return html! { p.warning { "There are too many events in this range to count them in ten seconds. Select a shorter one." } };
     };
+    let counted = |trace: usize, stats: &Stats| match only {
+        Some(only) if only.trace == trace => Some(of_lane.clone()),
+        Some(_) => None,
+        None => Some(stats.by_name().into_iter().map(|(name, count)| (Box::from(&*name), count)).collect()),
+    };
     html! {
-        @for (shown, stats) in store.traces().zip(&all) {
-            h3 { (short(&shown.name)) ": " (thousands(stats.total())) " events" }
-            div.columns {
-                div.tablebox { (by_name(stats)) }
-                div.tablebox { (by_activity(stats)) }
-                div.tablebox { (by_thread(stats)) }
+        @for (trace, (shown, stats)) in store.traces().zip(&all).enumerate() {
+            @if let Some(by_name) = counted(trace, stats) {
+                @let total = by_name.values().sum();
+                @let branches = |branch: &Branch<'_>| only.is_none_or(|only| is_of(stats, branch, only));
+                h3 { (short(&shown.name)) @if let Some(name) = lane_name(store, view) { ", " (name) } ": " (thousands(total)) " events" }
+                div.columns {
+                    div.tablebox { (names_table(by_name, total)) }
+                    div.tablebox { (activities(stats, branches)) }
+                    @if only.is_some_and(|only| only.tid.is_some()) { div.tablebox { (by_cpu(stats, branches)) } }
+                    @else { div.tablebox { (by_thread(stats, branches)) } }
+                }
             }
         }
     }
 }
 
-fn by_name(stats: &Stats) -> Markup {
-    let total = stats.total();
-    let mut names: Vec<_> = stats.by_name().into_iter().collect();
-    names.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+/// Whether what was counted in a branch is of a part of the trace. Nothing is known by tracefile.
+fn is_of(stats: &Stats, branch: &Branch<'_>, only: Only) -> bool {
+    let tid = || branch.thread.and_then(|row| stats.branches.threads().get(row)).map(|thread| thread.key.tid);
+    only.tracefile.is_none()
+        && only.cpu.is_none_or(|cpu| branch.cpu == Some(cpu))
+        && only.tid.is_none_or(|wanted| tid() == Some(wanted))
+}
+
+fn names_table(by_name: ByName, total: u64) -> Markup {
+    let mut names: Vec<(Box<str>, u64)> = by_name.into_iter().collect();
+    names.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     html! {
         table.data {
             thead { tr { th { "count" } th { "share" } th.l { "event" } } }
@@ -95,8 +116,9 @@ fn by_name(stats: &Stats) -> Markup {
     }
 }
 
-fn by_activity(stats: &Stats) -> Markup {
-    let rows = stats.by_activity();
+/// Events and CPU time by what was done.
+fn activities(stats: &Stats, wanted: impl Fn(&Branch<'_>) -> bool) -> Markup {
+    let rows = stats.by_activity_of(wanted);
     html! {
         @if rows.values().any(|(_, ns)| *ns > 0) {
             table.data {
@@ -109,9 +131,9 @@ fn by_activity(stats: &Stats) -> Markup {
     }
 }
 
-fn by_thread(stats: &Stats) -> Markup {
+fn by_thread(stats: &Stats, wanted: impl Fn(&Branch<'_>) -> bool) -> Markup {
     let mut rows: Vec<_> =
-        stats.cpu_time_by_thread().filter(|(thread, ns)| *ns > 0 && thread.key.tid != 0).collect();
+        stats.cpu_time_by_thread_of(wanted).filter(|(thread, ns)| *ns > 0 && thread.key.tid != 0).collect();
     rows.sort_by_key(|(thread, ns)| (std::cmp::Reverse(*ns), thread.key));
     html! {
         @if !rows.is_empty() {
@@ -119,6 +141,26 @@ fn by_thread(stats: &Stats) -> Markup {
                 thead { tr { th { "CPU time" } th { "thread" } th.l { "name" } } }
                 tbody { @for (thread, ns) in rows.iter().take(MOST_ROWS) {
                     tr { td { (duration(ns.unsigned_abs())) } td { (thread.key.tid) } td.l { (thread.name) } }
+                } }
+            }
+        }
+    }
+}
+
+/// Where a thread ran.
+fn by_cpu(stats: &Stats, wanted: impl Fn(&Branch<'_>) -> bool) -> Markup {
+    let mut rows: BTreeMap<u32, (u64, i64)> = BTreeMap::new();
+    for branch in stats.branches.iter().filter(|branch| wanted(branch)) {
+        let Some(cpu) = branch.cpu else { continue };
+        let row = rows.entry(cpu).or_default();
+        *row = (row.0 + branch.total(), row.1 + branch.cpu_time + branch.unknown_time);
+    }
+    html! {
+        @if rows.values().any(|(_, ns)| *ns > 0) {
+            table.data {
+                thead { tr { th { "CPU time" } th { "events" } th { "CPU" } } }
+                tbody { @for (cpu, (count, ns)) in &rows {
+                    tr { td { (duration(ns.unsigned_abs())) } td { (thousands(*count)) } td { (cpu) } }
                 } }
             }
         }
@@ -159,16 +201,20 @@ fn thread_states(store: &Store, view: &View) -> Markup {
     }
 }
 
+/// The part of a trace of which the chosen lane is.
+fn only_of(store: &Store, view: &View) -> Option<Only> {
+    let (trace, lane) = lane_of(store, view)?;
+    let none = Only { trace, cpu: None, tid: None, tracefile: None };
+    Some(match lane.of {
+        LaneOf::Cpu(cpu) => Only { cpu: Some(cpu), ..none },
+        LaneOf::Thread(tid) => Only { tid: Some(tid), ..none },
+        LaneOf::Tracefile(file) => Only { tracefile: Some(file), ..none },
+    })
+}
+
 /// Which events a view lists from a place on: a time, and events at that time that were listed before.
 pub(crate) fn events_ask(store: &Store, view: &View, (from, skip): (i64, u64), most: usize) -> EventsAsk {
-    let only = lane_of(store, view).map(|(trace, lane)| {
-        let none = Only { trace, cpu: None, tid: None, tracefile: None };
-        match lane.of {
-            LaneOf::Cpu(cpu) => Only { cpu: Some(cpu), ..none },
-            LaneOf::Thread(tid) => Only { tid: Some(tid), ..none },
-            LaneOf::Tracefile(file) => Only { tracefile: Some(file), ..none },
-        }
-    });
+    let only = only_of(store, view);
     EventsAsk { from, skip, to: view.window().1, most, only, name: view.name.clone() }
 }
 

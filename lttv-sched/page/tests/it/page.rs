@@ -171,20 +171,20 @@ fn a_recording_and_a_kernel_trace_lie_on_one_axis_and_a_threads_lanes_together()
         .collect();
     let kinds: Vec<&str> = rows.iter().map(|row| row.1).collect();
     assert_eq!(kinds[..5], ["cpu", "events", "samples", "samples", "thread"], "{rows:?}");
-    // The states of thread 501 beside its samples: blocked until it runs, blocked again after.
+    // The states of thread 501 beside its samples: nothing is known until it runs; blocked after.
     let level = 19;
     let bucket = |step: i64| (START + step * STEP) >> level;
     let state = |step: i64| {
         let tile = final_tile(&page, level, bucket(step) >> 8);
         let cells = tile["lanes"][rows[4].0]["c"].as_array().expect("cells").clone();
         let place = bucket(step) & 255;
-        let cell = cells.chunks(6).find(|cell| {
+        let cell = cells.chunks(9).find(|cell| {
             let (at, len) = (cell[0].as_i64().expect("a place"), cell[1].as_i64().expect("a length"));
             (at..at + len).contains(&place)
         });
         cell.map(|cell| STATES[usize::try_from(cell[4].as_u64().expect("a key")).expect("small")])
     };
-    assert_eq!((state(5), state(15), state(25)), (None, Some("unknown"), Some("blocked")));
+    assert_eq!((state(5), state(15), state(25)), (None, Some("running"), Some("blocked")));
     assert!(get(&page, "/tl", "").body.contains("shifted by 5 ns"));
 }
 

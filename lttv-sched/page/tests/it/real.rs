@@ -1,5 +1,6 @@
 //! Real traces: what tiles count is what requests count and what another reader of the traces counted.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,10 +9,11 @@ use lttv_modules::stats::Stats;
 use lttv_modules::timeline::lanes::LaneKind;
 use lttv_modules::timeline::tile::TileId;
 use lttv_page::store::Asker;
-use lttv_page::{Shown, Store};
+use lttv_page::{Shown, Store, TimelinePage};
 use pct_kit::wait::wait_for;
 
-use crate::recorded::whole;
+use crate::recorded::{get, whole};
+use crate::workbench::file;
 
 /// Traces with clocks, of the kernel and of user space, each with the file of its counts.
 const TRACES: [(&str, &str); 5] = [
@@ -106,4 +108,48 @@ fn lanes_of_cpus_cover_a_kernel_trace_and_are_the_same_by_requests() {
         let covered: u64 = lane.cells.iter().map(|cell| cell.w * u64::from(cell.len)).sum();
         assert_eq!(covered, last.since(first).unsigned_abs(), "{:?}", lanes[lane.lane]);
     }
+}
+
+/// Each event of a kernel trace is of one thread or of none that is known: lists, statistics and the strip above the
+/// lanes agree on how many there are.
+#[test]
+fn each_event_is_counted_once_in_lists_statistics_and_the_strip() {
+    let Some(root) = pct_kit::real("ctf/tc/bug446190") else { return };
+    let shown = opened(&root);
+    let (first, last) = shown[0].source.time_span().expect("timed events");
+    let store = whole(shown);
+    let events = store.timeline(0).expect("computed").events().0;
+    let lanes = store.lanes(0);
+    let page = TimelinePage::new(store);
+    let count = |html: &str| -> u64 {
+        let total =
+            html.split(" events</h3>").next().and_then(|head| head.rsplit(": ").next()).expect("a total");
+        total.replace(',', "").parse().expect("a number")
+    };
+    let statistics = |lane: usize| count(&get(&page, "/tl/window", &format!("tab=stats&lane=0.{lane}")).body);
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (at, lane) in lanes.iter().enumerate() {
+        if lane.kind == LaneKind::Cpu {
+            *sums.entry("CPU").or_default() += statistics(at);
+        }
+        if lane.kind == LaneKind::Thread {
+            let counted = statistics(at);
+            *sums.entry("thread").or_default() += counted;
+            if counted > 0 && counted < 2000 {
+                let events = file(&page, &format!("as=events&lane=0.{at}")).0;
+                assert_eq!(events.lines().count() as u64, counted, "{}", lane.name);
+            }
+        }
+    }
+    assert_eq!(sums["CPU"], events);
+    // The rest is of idle CPUs, or before the first switch of each.
+    assert!(sums["thread"] > events / 4 && sums["thread"] < events, "{sums:?} of {events}");
+    let html = get(&page, "/tl", "").body;
+    let strip =
+        html.split("id=\"recorded\"").nth(1).and_then(|rest| rest.split("</div>").next()).expect("a strip");
+    let amount = |title: &str| title.split(' ').next().and_then(|n| n.replace(',', "").parse::<u64>().ok());
+    let amounts: Vec<u64> = strip.split("title=\"").skip(1).filter_map(amount).collect();
+    assert!(amounts.len() > 20, "{strip}");
+    assert_eq!(amounts.iter().sum::<u64>(), events);
+    assert!(last > first);
 }

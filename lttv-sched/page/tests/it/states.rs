@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use crate::recorded::{START, STEP, get, whole};
 
 /// Thread 501 runs, calls `read`, is blocked in it, is woken by thread 9, waits for the CPU, returns and gives way.
-fn page() -> TimelinePage {
+pub(crate) fn page() -> TimelinePage {
     let number = |name: &str, value| (name.into(), Value::Signed(value));
     let event = |step: i64, id, fields| SyntheticEvent { ts: START + step * STEP, id, cpu: 3, fields };
     let switch = |step, prev, next| {
@@ -102,4 +102,101 @@ fn the_list_of_states_has_what_blocked_the_thread_and_who_woke_it() {
         assert_eq!(get(&page, "/tl/change", &format!("lane={lane}&{bad}")).status, 400, "{bad}");
     }
     assert_eq!(get(&page, "/tl/change", "t=5&dir=next").body, "{}", "no lane, no thread");
+}
+
+/// Names of the events of a list, in its order.
+fn names(html: &str) -> Vec<&str> {
+    let rows = html.split("<tr data-t=").skip(1);
+    rows.filter_map(|row| row.split("<td class=\"l\">").nth(2)?.split('<').next()).collect()
+}
+
+/// What is between a text and the next `<`.
+fn after<'h>(html: &'h str, text: &str) -> Vec<&'h str> {
+    html.split(text).skip(1).filter_map(|rest| rest.split('<').next()).collect()
+}
+
+#[test]
+fn the_events_of_a_thread_are_those_while_it_ran_in_lists_and_in_statistics() {
+    let page = page();
+    let lane = lane(&page);
+    let list = get(&page, "/tl/window", &format!("tab=events&lane={lane}")).body;
+    // Its system call and what ended its turns. That thread 9 woke it and made way for it are events of thread 9.
+    let own = ["syscall_entry_read", "sched_switch", "syscall_exit_read", "sched_switch"];
+    assert_eq!(names(&list), own, "{list}");
+    let statistics = get(&page, "/tl/window", &format!("tab=stats&lane={lane}")).body;
+    assert!(statistics.contains(": 4 events"), "{statistics}");
+    assert_eq!(after(&statistics, "<tr data-count=\""), ["2\">", "1\">", "1\">"], "{statistics}");
+    // It ran from the first event on until it was blocked, and again: 4 and 4,990 ms of CPU 3.
+    assert!(statistics.contains("<td>4.994 s</td><td>4</td><td>3</td>"), "{statistics}");
+    let part = format!("tab=stats&lane={lane}&a={}&b={}", START + 3 * STEP, START + 11 * STEP);
+    let statistics = get(&page, "/tl/window", &part).body;
+    assert!(statistics.contains(": 1 events") && statistics.contains("<td>2.000 ms</td>"), "{statistics}");
+    // Hits of a search are marked in the lane of the thread whose events they are.
+    let marks: Json = serde_json::from_str(&get(&page, "/tl/search", "q=sched_waking").body).expect("JSON");
+    assert!(marks["total"] == 1 && marks["marks"].get(&lane).is_none(), "{marks}");
+    let marks: Json = serde_json::from_str(&get(&page, "/tl/search", "q=exit_read").body).expect("JSON");
+    assert_eq!(marks["marks"][&lane], serde_json::json!([12 * STEP]), "{marks}");
+}
+
+#[test]
+fn the_statistics_of_a_cpu_are_of_that_cpu_and_numbers_beside_lanes_of_what_is_seen() {
+    let number = |name: &str, value| (name.into(), Value::Signed(value));
+    let files = [0_i64, 1].map(|cpu| {
+        let event = |step: i64| SyntheticEvent {
+            ts: START + step * STEP,
+            id: 0,
+            cpu: u32::try_from(cpu).expect("small"),
+            fields: vec![
+                number("prev_tid", step % 2 * (cpu + 5)),
+                number("next_tid", (step + 1) % 2 * (cpu + 5)),
+            ],
+        };
+        // CPU 0 is busy every other millisecond for a second, CPU 1 in its first 100 ms.
+        let events = (0..=if cpu == 0 { 1000 } else { 99 }).map(event).collect();
+        SyntheticFile::new("kernel", u32::try_from(cpu).ok(), &["sched_switch"], events)
+    });
+    let source = Arc::new(SyntheticTrace::new("kernel", files.into()));
+    let shown = Shown { name: "kernel".into(), source, recording: None, notes: Vec::new(), kept: None };
+    let page = TimelinePage::new(whole(vec![shown]));
+    let rows = |query: &str| -> Vec<(String, String, String)> {
+        let html = get(&page, "/tl/lanes", query).body;
+        let of = |row: &str| {
+            let id = row.split('"').next()?.to_owned();
+            let name = row.split("title=\"").nth(1)?.split('"').next()?.to_owned();
+            let amount =
+                row.split("class=\"amount\"").nth(1)?.split('>').nth(1)?.split('<').next()?.to_owned();
+            Some((id, name, amount))
+        };
+        html.split("data-id=\"").skip(1).filter_map(of).collect()
+    };
+    let amounts = |query: &str| -> Vec<String> {
+        rows(query).into_iter().map(|(_, name, amount)| format!("{name}: {amount}")).collect()
+    };
+    let whole = amounts("");
+    for expected in [
+        "CPU 0: 50.0%",
+        "events of CPU 0: 1,001",
+        "CPU 1: 5.0%",
+        "events of CPU 1: 100",
+        "thread (5): 50.0%",
+        "thread (6): 5.0%",
+    ] {
+        assert!(whole.iter().any(|row| row == expected), "{expected}: {whole:?}");
+    }
+    // The busier thread comes first. In the second half nothing happened on CPU 1.
+    let threads: Vec<&String> = whole.iter().filter(|row| row.contains(" (")).collect();
+    assert!(threads[0].contains("(5)") && threads[1].contains("(6)"), "{whole:?}");
+    let half = amounts(&format!("from={}&to={}", START + 500 * STEP, START + 1000 * STEP));
+    for expected in ["CPU 1: ", "events of CPU 1: 0", "thread (6): "] {
+        assert!(half.iter().any(|row| row == expected), "{expected}: {half:?}");
+    }
+    let cpu_0: Vec<&String> = half.iter().filter(|row| row.contains("CPU 0: ")).collect();
+    assert_eq!(*cpu_0[0], "CPU 0: 50.0%", "{half:?}");
+    let lane = rows("").into_iter().find(|row| row.1 == "CPU 1").expect("a lane").0;
+    let statistics = get(&page, "/tl/window", &format!("tab=stats&lane={lane}")).body;
+    assert!(statistics.contains("CPU 1: 100 events"), "{statistics}");
+    assert!(
+        statistics.contains("<td>50.00 ms</td><td>6</td>") && !statistics.contains("<td>5</td>"),
+        "{statistics}"
+    );
 }

@@ -11,7 +11,7 @@ fn json(text: &str) -> Json {
 }
 
 /// The file of an address, and its type.
-fn file(page: &TimelinePage, query: &str) -> (String, &'static str) {
+pub(crate) fn file(page: &TimelinePage, query: &str) -> (String, &'static str) {
     match page.answer_path("/tl/file", query) {
         Some(Reply::Stream(stream)) => {
             let bytes: Vec<u8> = stream.pieces.flatten().collect();

@@ -56,20 +56,31 @@ fn open(browser: &mut Browser, url: &str) {
 const FINAL: &str =
     "window.timeline&&document.documentElement.dataset.state==='final'&&timeline.colours.size>0";
 
-/// Compares the canvas with the tiles: each cell has its colour at the bottom of its lane, each empty bucket has none.
-/// Gives cells looked at, cells drawn empty, cells of another colour, empty buckets, empty buckets drawn full.
+/// Compares the canvas with the tiles: each cell has its colour at the bottom of its lane, over all the time that its
+/// samples stand for, and where no cell is there is none. Gives cells looked at, cells drawn empty, cells of another
+/// colour, empty buckets, empty buckets drawn full.
 const LOOK: &str = r##"(function(){
-  var t=timeline,c=t.canvas,p=c.getContext("2d"),l=t.level(),out=[0,0,0,0,0];
+  var t=timeline,c=t.canvas,p=c.getContext("2d"),l=t.level(),out=[0,0,0,0,0],bucket=Math.pow(2,l);
   var bg=getComputedStyle(document.documentElement).getPropertyValue("--lane").trim();
   var v=parseInt(bg.slice(1),16),back=(0xff000000|(v&255)<<16|v&0xff00|v>>16)>>>0;
   var px=new Uint32Array(p.getImageData(0,0,c.width,c.height).data.buffer);
+  function cells(i,row){var tile=t.tiles.get(t.key(l,i)),got=tile&&tile.lanes[row.id],o=[];
+    if(got)for(var j=0;j<got.c.length;j+=9)o.push(got.c.slice(j,j+9));return o;}
+  function first(row,cell,before){
+    if(row.kind!=="samples")return cell[0];
+    var periods=before===null?1:8,from=Math.ceil(cell[0]+1-cell[3]/cell[2]*periods/bucket);
+    return Math.min(cell[0],before===null?from:Math.max(before,from));}
   t.visible(l).forEach(function(i){
-    var tile=t.tiles.get(t.key(l,i)),X=Math.round(t.x_of(tile.start)),R=Math.round(t.x_of(tile.start+Math.pow(2,l+8)));
+    var tile=t.tiles.get(t.key(l,i)),X=Math.round(t.x_of(tile.start)),R=Math.round(t.x_of(tile.start+256*bucket));
     t.rows().forEach(function(row){
-      var got=tile.lanes[row.id],full=new Array(256).fill(null),y=row.y+row.h-1;
-      if(got)for(var j=0;j<got.c.length;j+=6)for(var b=got.c[j];b<got.c[j]+got.c[j+1];b++)full[b]=got.c[j+4];
+      var full=new Array(256).fill(null),y=row.y+row.h-1,left=cells(i-1n,row).pop(),right=cells(i+1n,row)[0];
+      var before=left?left[0]+left[1]-256:null,all=cells(i,row);
+      if(right)all.push([right[0]+256].concat(right.slice(1)));
+      all.forEach(function(cell){
+        for(var b=Math.max(0,first(row,cell,before));b<Math.min(256,cell[0]+cell[1]);b++)full[b]=cell[6]?cell[7]:cell[4];
+        before=cell[0]+cell[1];});
       full.forEach(function(key,b){
-        var ns=tile.start+(b+.5)*Math.pow(2,l);
+        var ns=tile.start+(b+.5)*bucket;
         var x=X+Math.floor((b+.5)/256*(R-X));
         if(x<0||x>=c.width)return;
         var seen=px[y*c.width+x];
@@ -101,6 +112,47 @@ fn the_canvas_shows_what_the_tiles_say_at_every_zoom() {
         assert!(cells > 0 || empty > 0, "{zoom}: {counts:?}");
         assert_eq!((drawn_empty, other_colour, drawn_full), (0, 0, 0), "{zoom}: {counts:?}");
     }
+    browser.check(&serving.url);
+}
+
+/// Lanes of states, of which most are shorter than a pixel; the numbers beside them; and the strip of all lanes.
+#[test]
+fn what_a_thread_ran_is_seen_at_every_zoom_and_the_numbers_are_those_of_what_is_seen() {
+    let Some(chromium) = chromium() else { return };
+    let serving = Serving::new(crate::states::page());
+    let mut browser = Browser::start(&chromium);
+    open(&mut browser, &serving.url);
+    // The strip, told by nothing but the items of the lanes that are shown (all are), and by what it paints.
+    let strip = "(function(){var t=timeline,l=t.level(),out=[0,0,0],c=document.querySelector('#recorded canvas');\
+        var px=new Uint32Array(c.getContext('2d').getImageData(0,c.height-1,c.width,1).data.buffer);\
+        t.visible(l).forEach(function(i){var tile=t.tiles.get(t.key(l,i)),n={};\
+        t.rows().forEach(function(row){var got=tile.lanes[row.id];if(!got||row.kind!=='events')return;\
+        for(var j=0;j<got.c.length;j+=9)n[got.c[j]]=(n[got.c[j]]||0)+got.c[j+2];});\
+        for(var j=0;j<tile.strip.length;j+=2){out[0]++;if(n[tile.strip[j]]!==tile.strip[j+1])out[1]++;delete n[tile.strip[j]];\
+        var x=Math.floor(t.x_of(tile.start+(tile.strip[j]+.5)*Math.pow(2,l)));if(x>=0&&x<c.width&&!px[x])out[2]++;}\
+        out[1]+=Object.keys(n).length;});return out})()";
+    let amounts = "Array.from(document.querySelectorAll('#lanes .row')).map(function(row){\
+        return row.dataset.kind+' '+row.querySelector('a').title+' '+row.querySelector('.amount').textContent})";
+    // As the server says them of the same view.
+    let told = "fetch('tl/lanes'+location.search).then(function(a){return a.text()}).then(function(text){\
+        var box=document.createElement('div');box.innerHTML=text;\
+        return Array.from(box.querySelectorAll('.row')).map(function(row){\
+        return row.dataset.kind+' '+row.querySelector('a').title+' '+row.querySelector('.amount').textContent})})";
+    let mut seen = Vec::new();
+    for zoom in ["0", "w", "d", "w", "w", "w", "w", "w", "w", "s", "0"] {
+        browser.key(zoom);
+        browser.until(FINAL);
+        let counts = look(&mut browser);
+        assert!(counts[0] > 0 && counts[1..3] == [0, 0] && counts[4] == 0, "{zoom}: {counts:?}");
+        let strip = browser.eval(strip);
+        assert_eq!((strip[1].clone(), strip[2].clone()), (json!(0), json!(0)), "{zoom}: {strip}");
+        seen.push(browser.eval(amounts));
+    }
+    assert_eq!(seen.first(), seen.last());
+    assert_ne!(seen.first(), seen.get(4));
+    assert_eq!(seen.last(), Some(&browser.eval(told)));
+    let whole = seen[0].to_string();
+    assert!(whole.contains("thread thread (501) 83.2%"), "{whole}");
     browser.check(&serving.url);
 }
 
