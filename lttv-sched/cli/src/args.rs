@@ -262,6 +262,9 @@ pub struct ViewArgs {
     /// Port of 127.0.0.1 to serve on; 0 takes a free one.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub port: u16,
+    /// Do not start a browser.
+    #[arg(long)]
+    pub no_open: bool,
 }
 
 /// Arguments of `generate`.

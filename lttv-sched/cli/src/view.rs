@@ -1,6 +1,7 @@
 //! `lttv view`: the timeline of traces in a browser.
 
 use pct_text::complain;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -82,7 +83,7 @@ pub fn run(s: &mut Session, args: &ViewArgs) -> anyhow::Result<()> {
     let span = store.span();
     let (from, to) = (s.from.map_or(span.0, |t| t.ns()), s.to.map_or(span.1, |t| t.ns()));
     let page = TimelinePage::following(Box::new(typed), store, stamp);
-    let served = Served::serve_answers(Arc::new(page), &format!("from={from}&to={to}"), args.port)?;
+    let mut served = Served::serve_answers(Arc::new(page), &format!("from={from}&to={to}"), args.port)?;
     let mut out = Out::new(Format::Text);
     line!(&mut out, "{}", served.url());
     out.finish()?;
@@ -90,6 +91,12 @@ pub fn run(s: &mut Session, args: &ViewArgs) -> anyhow::Result<()> {
         complain!(
             "lttv: open the address in a browser; it is secret and ends with Ctrl-C or `quit` on the page"
         );
+    }
+    if !args.no_open
+        && std::io::stdout().is_terminal()
+        && let Err(e) = served.open_browser()
+    {
+        complain!("lttv: no browser is started: {e}");
     }
     Ok(served.run()?)
 }

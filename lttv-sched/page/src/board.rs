@@ -29,6 +29,11 @@ pub struct BoardRow {
 
 /// Busiest threads that are shown unless all are asked for.
 const SHOWN_GROUPS: usize = 30;
+/// Of the samples' time the part below which a thread's lane is one of those that are shown when all are asked for,
+/// unless it is among the first [`LEAST_SHOWN`].
+const SMALL_PART: u64 = 200;
+/// Threads that are shown however little they did.
+const LEAST_SHOWN: usize = 3;
 /// Most lanes on a page.
 const MOST_ROWS: usize = 500;
 /// Space between lanes, pixels.
@@ -120,10 +125,14 @@ impl Board {
         });
         let mut board = Board::default();
         let mut threads = 0;
+        let sampled_ns: u64 = groups.iter().map(|(_, group)| group.sampled_ns).sum();
         for (class, group) in groups {
             threads += usize::from(class > 0);
             let room = board.rows.len() + group.rows.len() <= MOST_ROWS;
-            if room && (view.all || threads <= SHOWN_GROUPS) {
+            // What took next to nothing of the samples' time is not looked for among the lanes.
+            let is_small = group.sampled_ns > 0 && group.sampled_ns < sampled_ns / SMALL_PART;
+            let is_shown = threads <= SHOWN_GROUPS && !(is_small && threads > LEAST_SHOWN);
+            if room && (view.all || view.lane.is_some() || is_shown) {
                 board.rows.extend(group.rows);
             } else {
                 board.hidden += group.rows.len();
@@ -296,7 +305,7 @@ pub fn colour_of_state(key: u32) -> Rgb {
 }
 
 /// The colour of events: by their name, the same everywhere and every time.
-fn colour_of_event(name: &str) -> Rgb {
+pub(crate) fn colour_of_event(name: &str) -> Rgb {
     let hue = f64::from(name_hash(name) % 360) / 60.0;
     let light = 0.46 + f64::from(name_hash(name) % 24) / 100.0;
     let chroma = (1.0 - (2.0 * light - 1.0).abs()) * 0.55;

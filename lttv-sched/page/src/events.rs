@@ -63,6 +63,8 @@ pub struct EventRow {
     pub trace: usize,
     /// Its CPU, where known.
     pub cpu: Option<u32>,
+    /// Number of the thread whose event it is, where known: [`SystemState::thread_of_event`].
+    pub thread: Option<i64>,
     /// Name of its tracefile.
     pub of: String,
     /// Its name.
@@ -75,7 +77,21 @@ pub struct EventRow {
 const MOST_TEXT: usize = 2000;
 
 impl EventRow {
-    pub(crate) fn from_event(event: &Event<'_>) -> EventRow {
+    /// An event, by the state before it.
+    pub(crate) fn from_event(event: &Event<'_>, state: &SystemState) -> EventRow {
+        EventRow {
+            time: event.time.ns(),
+            trace: event.trace(),
+            cpu: (event.head.cpu != EventHead::NO_CPU).then_some(event.head.cpu),
+            thread: state.thread_of_event(event),
+            of: event.info().name.to_string(),
+            name: event.name().to_owned(),
+            fields: EventRow::fields_of(event),
+        }
+    }
+
+    /// The fields of an event as text.
+    pub(crate) fn fields_of(event: &Event<'_>) -> String {
         let mut fields = String::new();
         for scope in [Scope::EventContext, Scope::Payload] {
             let before = fields.len();
@@ -88,14 +104,7 @@ impl EventRow {
             fields.truncate(fields.floor_char_boundary(MOST_TEXT));
             fields.push('\u{2026}');
         }
-        EventRow {
-            time: event.time.ns(),
-            trace: event.trace(),
-            cpu: (event.head.cpu != EventHead::NO_CPU).then_some(event.head.cpu),
-            of: event.info().name.to_string(),
-            name: event.name().to_owned(),
-            fields,
-        }
+        fields
     }
 }
 

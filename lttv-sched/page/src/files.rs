@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::board::Board;
 use crate::events::{EventRow, Listed};
-use crate::html::{range, workbench};
+use crate::html::{event_list, workbench};
 use crate::picture;
 use crate::store::Store;
 use crate::view::{BadAddress, View, number, parts};
@@ -75,7 +75,7 @@ fn events(store: Arc<Store>, view: View) -> Stream {
     let mut next = Some((view.window().0, 0));
     let pieces = std::iter::from_fn(move || {
         let (from, skip) = next.take()?;
-        let ask = range::events_ask(&store, &view, (from, skip), PIECE);
+        let ask = event_list::events_ask(&store, &view, (from, skip), PIECE);
         let Listed { rows, next: after, is_whole } = store.events(&ask);
         next = after;
         let names: Vec<&str> = store.traces().map(|shown| &*shown.name).collect();
@@ -91,7 +91,7 @@ fn events(store: Arc<Store>, view: View) -> Stream {
 fn line(row: &EventRow, names: &[&str]) -> String {
     let trace = names.get(row.trace).copied().unwrap_or("");
     let line = json!({
-        "ns": row.time, "trace": trace, "of": row.of, "cpu": row.cpu, "event": row.name, "fields": row.fields,
+        "ns": row.time, "trace": trace, "of": row.of, "cpu": row.cpu, "tid": row.thread, "event": row.name, "fields": row.fields,
     });
     format!("{}\n", pct_text::visible_json(&line.to_string()))
 }

@@ -2,6 +2,7 @@
 //! given alone to the page's script.
 
 mod call_tree;
+pub(crate) mod event_list;
 pub(crate) mod range;
 pub(crate) mod workbench;
 

@@ -87,9 +87,7 @@ fn in_events(store: &Store, text: &str) -> Hits {
     let is_whole = store.each_event(move |event, state| {
         let is_sample =
             marks.get(event.trace()).copied().flatten().is_some_and(|marks| event.tracefile() != marks);
-        if is_sample
-            || !(event.name().contains(&*wanted) || EventRow::from_event(event).fields.contains(&*wanted))
-        {
+        if is_sample || !(event.name().contains(&*wanted) || EventRow::fields_of(event).contains(&*wanted)) {
             return;
         }
         let of_event = lanes.get(event.trace()).into_iter().flat_map(|lanes| places((event, state), lanes));

@@ -96,6 +96,17 @@ fn previous(store: &Store, tid: i64, time: i64) -> Option<ThreadInterval> {
     }
 }
 
+/// The word of the lanes for the mode in which a thread has a CPU.
+pub(crate) fn word_of_mode(mode: &'static str) -> &'static str {
+    match mode {
+        // It has a CPU, and no event has told yet what it executes.
+        "unknown" => "running",
+        "syscall" => "system call",
+        "irq" => "interrupt",
+        mode => mode,
+    }
+}
+
 /// What a state is called, with what it is in.
 pub(crate) fn words(row: &ThreadInterval) -> String {
     let activity = row.state.activity.to_string().replace('_', " ");

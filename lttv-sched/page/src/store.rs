@@ -528,7 +528,7 @@ impl Store {
                 return;
             }
             let mut rows = to.lock().unwrap_or_else(PoisonError::into_inner);
-            rows.push(EventRow::from_event(event));
+            rows.push(EventRow::from_event(event, state));
             if rows.len() > ask_of.most {
                 stop.set();
             }

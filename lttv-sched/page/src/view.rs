@@ -68,6 +68,11 @@ impl Tab {
         (Tab::States, "states", "states"),
     ];
 
+    /// Whether it shows samples, which only recordings have.
+    pub(crate) fn is_of_samples(self) -> bool {
+        !matches!(self, Tab::Statistics | Tab::Events | Tab::States)
+    }
+
     /// The word in addresses.
     pub fn as_word(self) -> &'static str {
         Tab::ALL.iter().find(|row| row.0 == self).map_or("", |row| row.1)

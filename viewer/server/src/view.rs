@@ -6,6 +6,7 @@ use crate::library::Library;
 use pct_reports::query::{Cmd, print};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use tempfile::TempPath;
 
@@ -73,6 +74,24 @@ impl Served {
     #[must_use]
     pub fn url(&self) -> String {
         self.listening.url()
+    }
+
+    /// Asks the desktop to show the first page, where there is a desktop; whether it does is its own affair.
+    ///
+    /// # Errors
+    /// [`Served::invitation`]'s.
+    pub fn open_browser(&mut self) -> io::Result<()> {
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        if !is_set("DISPLAY") && !is_set("WAYLAND_DISPLAY") {
+            return Ok(());
+        }
+        let mut command = Command::new("xdg-open");
+        command.arg(self.invitation()?).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if let Ok(mut child) = command.spawn() {
+            // Reaped when it ends, so that it does not stay as a zombie.
+            std::thread::spawn(move || child.wait());
+        }
+        Ok(())
     }
 
     /// Creates a file that leads a browser to the address and that only its owner can read, because everybody can read

@@ -84,8 +84,12 @@ fn odd_traces_are_read_with_a_word() {
 
 /// A process and its reader, of which one goes before the other.
 mod live {
-    use std::io::Read as _;
+    use std::io::{Read as _, Write as _};
+    use std::os::unix::fs::PermissionsExt as _;
     use std::process::{Command, Stdio};
+
+    use pct_kit::started::Killed;
+    use pct_kit::wait::wait_until;
 
     use super::*;
     use crate::support::started;
@@ -103,5 +107,62 @@ mod live {
         let mut said = String::new();
         child.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         assert!(child.0.wait().unwrap().success(), "{said}");
+    }
+
+    #[test]
+    fn a_terminal_with_a_desktop_gets_a_browser_unless_it_says_no() {
+        let tmp = tempfile::tempdir().unwrap();
+        let (t, _) = trace(&tmp.path().join("trace"), 15);
+        let (at, bin) = (tmp.path(), tmp.path().join("bin"));
+        std::fs::create_dir(&bin).unwrap();
+        // The browser that is found keeps what it was to show.
+        let fake = bin.join("xdg-open");
+        let opens = "#!/bin/sh\ncat \"$1\" > page\n: > done\n";
+        std::fs::write(&fake, opens).unwrap();
+        std::fs::set_permissions(&fake, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+        // `script` gives it a terminal: only there a browser is started.
+        let served = |words: &str| {
+            let line = format!("exec '{}' view {words} '{t}'", env!("CARGO_BIN_EXE_lttv"));
+            let mut command = Command::new("script");
+            command
+                .args(["-qfec", &line, "/dev/null"])
+                .current_dir(at)
+                .env("PATH", &path)
+                .env("DISPLAY", ":0");
+            command
+                .env("XDG_RUNTIME_DIR", at)
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null());
+            command.env("XDG_CACHE_HOME", "").env("HOME", "").spawn().ok().map(Killed)
+        };
+        let Some(mut with_browser) = served("") else {
+            pct_kit::skip("script(1) is not installed");
+            return;
+        };
+        wait_until("a browser", || at.join("done").exists());
+        let page = std::fs::read_to_string(at.join("page")).unwrap();
+        assert!(page.contains("http-equiv=\"refresh\" content=\"0;url=http://127.0.0.1:"), "{page}");
+        drop(with_browser.0.kill());
+        std::fs::remove_file(at.join("done")).unwrap();
+        // Where it is not to start one, the address is said all the same; a browser would have been started before.
+        let mut without = served("--no-open").unwrap();
+        let mut said = String::new();
+        let mut out = without.0.stdout.take().unwrap();
+        while !said.contains("`quit`") {
+            let mut piece = [0; 256];
+            let count = out.read(&mut piece).unwrap();
+            assert!(count > 0, "{said}");
+            said += &String::from_utf8_lossy(&piece[..count]);
+        }
+        let address = said.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
+        let (host, rest) = address.trim_start_matches("http://").split_once('/').unwrap();
+        let mut stream = std::net::TcpStream::connect(host).unwrap();
+        write!(stream, "GET /{rest} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 "), "it serves");
+        assert!(!at.join("done").exists());
     }
 }

@@ -302,6 +302,21 @@ function image(tile) {
   if (pictured.length > PICTURES) pictured.shift().image = null;
   return picture;
 }
+// What is at hand of other levels where a tile is not there yet: a coarser one, else finer ones.
+function substitutes(l, i) {
+  for (var up = l + 8; up > l; up--) {
+    var above = tiles.get(key(up, i >> BigInt(up - l)));
+    if (above) return [above];
+  }
+  var out = [];
+  for (var down = 1; down < 4 && l - down >= 3; down++) {
+    for (var j = 0n; j < 1n << BigInt(down); j++) {
+      var below = tiles.get(key(l - down, (i << BigInt(down)) + j));
+      if (below) out.push(below);
+    }
+  }
+  return out;
+}
 var frame = 0;
 function draw() {
   root.dataset.state = "painted";
@@ -346,17 +361,8 @@ function paint() {
       return;
     }
     any = whole = false;
-    // What is at hand of another level, coarser first, until the tile is there.
-    for (var up = l + 8; up > l; up--) {
-      var above = tiles.get(key(up, i >> BigInt(up - l)));
-      if (above) { clipped(above, start, end); return; }
-    }
-    for (var down = 1; down < 4 && l - down >= 3; down++) {
-      for (var j = 0n; j < 1n << BigInt(down); j++) {
-        var below = tiles.get(key(l - down, (i << BigInt(down)) + j));
-        if (below) blit(below);
-      }
-    }
+    var others = substitutes(l, i);
+    if (others.length && others[0].l > l) clipped(others[0], start, end); else others.forEach(blit);
   });
   paintMarks(ratio, h);
   paintStrip(l, w, ratio, style.getPropertyValue("--strip"));
@@ -375,17 +381,17 @@ function paintStrip(l, w, ratio, colour) {
   stripes.width = w;
   stripes.height = h;
   visible(l).forEach(function (i) {
-    var tile = null;
-    for (var up = l; up <= l + 8 && !tile; up++) tile = tiles.get(key(up, i >> BigInt(up - l)));
-    if (!tile) return;
-    var bucket = Math.pow(2, tile.l);
-    for (var j = 0; j < tile.strip.length; j += 2) {
-      var start = tile.start + tile.strip[j] * bucket, x = Math.max(0, Math.floor(x_of(start)));
-      for (var right = Math.min(w, Math.ceil(x_of(start + bucket))); x < right; x++) {
-        per_ns[x] = Math.max(per_ns[x], tile.strip[j + 1] / bucket);
-        most = Math.max(most, per_ns[x]);
+    var own = tiles.get(key(l, i));
+    (own ? [own] : substitutes(l, i)).forEach(function (tile) {
+      var bucket = Math.pow(2, tile.l);
+      for (var j = 0; j < tile.strip.length; j += 2) {
+        var start = tile.start + tile.strip[j] * bucket, x = Math.max(0, Math.floor(x_of(start)));
+        for (var right = Math.min(w, Math.ceil(x_of(start + bucket))); x < right; x++) {
+          per_ns[x] = Math.max(per_ns[x], tile.strip[j + 1] / bucket);
+          most = Math.max(most, per_ns[x]);
+        }
       }
-    }
+    });
   });
   // Heights by the logarithm of the items in a bucket: their numbers differ by orders of magnitude.
   var p = stripes.getContext("2d"), ns = Math.pow(2, l);
@@ -564,6 +570,14 @@ function hitAt(ns) {
   put("hit", ns);
   go(rel(ns) - half, rel(ns) + half, true);
 }
+// An event of the list: its place in the lanes, without moving where it is seen already.
+function eventAt(ns, id) {
+  mark(rows.findIndex(function (row) { return row.id === id; }));
+  if (rel(ns) < view.from || rel(ns) >= view.to) { hitAt(ns); return; }
+  put("hit", ns);
+  remember(true);
+  draw();
+}
 function chooseFunction(word) {
   put("fn", word);
   remember(true);
@@ -689,7 +703,7 @@ plot.addEventListener("pointerup", function (e) {
   else mark(rowAt(e.clientY - plot.getBoundingClientRect().top));
 });
 plot.addEventListener("pointercancel", function () { drag = null; show(); });
-plot.addEventListener("pointerleave", function () { pointer = told = null; line.hidden = true; });
+plot.addEventListener("pointerleave", function () { pointer = told = null; line.hidden = true; details.textContent = "\u00a0"; });
 plot.addEventListener("dblclick", function (e) {
   var ns = ns_at(e);
   if (sel && ns >= sel.from && ns <= sel.to) go(sel.from, sel.to, true);
@@ -768,7 +782,12 @@ document.addEventListener("click", function (e) {
   var a = e.target.closest && e.target.closest("a");
   if (!a || e.ctrlKey || e.metaKey || e.shiftKey || e.button) return;
   var q = a.getAttribute("href") || "", row = a.closest("#lanes .row");
-  if (a.dataset.ns) { e.preventDefault(); hitAt(a.dataset.ns); return; }
+  if (a.dataset.ns) {
+    e.preventDefault();
+    var event = a.closest("tr");
+    if (event) eventAt(a.dataset.ns, event.dataset.lane); else hitAt(a.dataset.ns);
+    return;
+  }
   if (a.dataset.view) { a.href = "tl/file?" + query() + "&as=" + a.dataset.view; return; }
   if (a.closest(".pct-icicle")) { chooseFunction(new URLSearchParams(q.slice(3)).get("fn")); return; }
   if (row) { e.preventDefault(); alone(row.dataset.id); return; }
@@ -788,14 +807,15 @@ document.addEventListener("click", function (e) {
     else if (word === "all lanes") alone(lane);
     return;
   }
-  var sought = said("q");
+  var sought = said("q"), shown = lane + all;
   take(q.slice(3));
   view = before;
   if ("select" in a.dataset) { select(sel); return; }
   sel = before.sel;
   remember(true);
   if (said("q") !== sought) renewMarks();
-  if (a.closest("#lanes")) renewLanes(); else renewPart(true);
+  if (a.closest("#lanes") || shown !== lane + all) renewLanes();
+  if (!a.closest("#lanes")) renewPart(true);
 });
 addEventListener("popstate", function () {
   var before = lane + all;

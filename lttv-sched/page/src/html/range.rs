@@ -1,5 +1,5 @@
-//! What is shown of a range, below the lanes: tabs, statistics of traces, lists of events. What is made of
-//! samples is in [`super::workbench`].
+//! What is shown of a range, below the lanes: tabs, statistics of traces, states. The list of events is in
+//! [`super::event_list`], what is made of samples in [`super::workbench`].
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,15 @@ use pct_num::thousands;
 
 use lttv_modules::stats::{Branch, Stats};
 use lttv_modules::threads::ThreadInterval;
-use lttv_modules::timeline::lanes::LaneOf;
 
-use super::workbench;
+use super::{event_list, workbench};
 use crate::board::lane_of;
-use crate::events::{EventsAsk, Only};
+use crate::events::Only;
 use crate::states;
 use crate::store::{ByName, Store};
 use crate::view::{Tab, View, link};
-use crate::words::{MOST_ROWS, cut, duration, share, short, since};
-
-/// Rows of a page of events.
-const MOST_EVENTS: usize = 200;
+use crate::words::{MOST_ROWS, duration, share, short, since};
+use event_list::only_of;
 
 /// The tab that is shown: the one asked for, else the flame graph where there are samples.
 pub(super) fn tab_of(store: &Store, view: &View) -> Option<Tab> {
@@ -29,6 +26,12 @@ pub(super) fn tab_of(store: &Store, view: &View) -> Option<Tab> {
         None if view.selection.is_some() => Some(Tab::Statistics),
         tab => tab,
     }
+}
+
+/// The tabs that have something to show: without samples there is no flame graph.
+fn tabs(store: &Store) -> impl Iterator<Item = (Tab, &'static str, &'static str)> {
+    let sampled = store.traces().any(|shown| shown.recording.is_some());
+    Tab::ALL.into_iter().filter(move |(tab, ..)| sampled || !tab.is_of_samples())
 }
 
 /// What is shown of the range, alone.
@@ -46,14 +49,14 @@ pub(super) fn window_markup(store: &Store, view: &View, nonce: Option<&str>) -> 
             @if let Some(name) = lane_name(store, view) { ", " (name) }
         }
         nav.tabs {
-            @for (each, _, title) in Tab::ALL {
+            @for (each, _, title) in tabs(store) {
                 @let there = View { tab: Some(each), at: None, ..view.clone() };
                 @if tab == Some(each) { span.current { (title) } } @else { a.control href=(link(&there)) data-tab=(each.as_word()) { (title) } }
             }
         }
         @match tab {
             Some(Tab::Statistics) => (statistics(store, view)),
-            Some(Tab::Events) => (events(store, view)),
+            Some(Tab::Events) => (event_list::markup(store, view)),
             Some(Tab::States) => (thread_states(store, view)),
             Some(tab) => (workbench::section(store, view, tab, nonce)),
             None => p.soft { "Drag over the lanes to select a range, or choose what to see of it." },
@@ -122,9 +125,9 @@ fn activities(stats: &Stats, wanted: impl Fn(&Branch<'_>) -> bool) -> Markup {
     html! {
         @if rows.values().any(|(_, ns)| *ns > 0) {
             table.data {
-                thead { tr { th { "CPU time" } th { "events" } th.l { "mode" } } }
+                thead { tr { th { "CPU time" } th { "events" } th.l { "state" } } }
                 tbody { @for (mode, (count, ns)) in &rows {
-                    tr { td { (duration(ns.unsigned_abs())) } td { (thousands(*count)) } td.l { (mode) } }
+                    tr { td { (duration(ns.unsigned_abs())) } td { (thousands(*count)) } td.l { (states::word_of_mode(mode)) } }
                 } }
             }
         }
@@ -198,59 +201,5 @@ fn thread_states(store: &Store, view: &View) -> Markup {
         } }
         @if listed.has_more { p.soft { "These are the first " (MOST_STATES) " states of the range. Select a later one to see more." } }
         @if listed.rows.is_empty() && listed.is_whole { p.soft { "No event of the kernel tells what thread " (tid) " did here." } }
-    }
-}
-
-/// The part of a trace of which the chosen lane is.
-fn only_of(store: &Store, view: &View) -> Option<Only> {
-    let (trace, lane) = lane_of(store, view)?;
-    let none = Only { trace, cpu: None, tid: None, tracefile: None };
-    Some(match lane.of {
-        LaneOf::Cpu(cpu) => Only { cpu: Some(cpu), ..none },
-        LaneOf::Thread(tid) => Only { tid: Some(tid), ..none },
-        LaneOf::Tracefile(file) => Only { tracefile: Some(file), ..none },
-    })
-}
-
-/// Which events a view lists from a place on: a time, and events at that time that were listed before.
-pub(crate) fn events_ask(store: &Store, view: &View, (from, skip): (i64, u64), most: usize) -> EventsAsk {
-    let only = only_of(store, view);
-    EventsAsk { from, skip, to: view.window().1, most, only, name: view.name.clone() }
-}
-
-fn events(store: &Store, view: &View) -> Markup {
-    let ((from, _), origin) = (view.window(), store.span().0);
-    let ask = events_ask(store, view, view.at.unwrap_or((from, 0)), MOST_EVENTS);
-    let listed = store.events(&ask);
-    let several = store.traces().len() > 1;
-    let names: Vec<&str> = store.traces().map(|shown| short(&shown.name)).collect();
-    html! {
-        form.find action="tl" method="get" {
-            @for (key, value) in crate::view::parts(&View { name: String::new(), at: None, tab: Some(Tab::Events), ..view.clone() }.query()) {
-                input type="hidden" name=(key) value=(value);
-            }
-            input.filter type="search" name="name" value=(view.name) placeholder="name of an event" aria-label="name of an event";
-            button.control { "filter" }
-            a.control href={ "tl/file?" (view.query()) "&as=events" } download="events.jsonl" { "save as JSON lines" }
-        }
-        @if !listed.is_whole { p.warning { "This took too long; the list may lack events at its end." } }
-        div.tablebox { table.data.events {
-            thead { tr { th { "s" } @if several { th.l { "trace" } } th { "CPU" } th.l { "of" } th.l { "event" } th.l { "fields" } } }
-            tbody {
-                @for row in &listed.rows {
-                    tr data-t=(row.time) {
-                        td { (since(origin, row.time, 0)) }
-                        @if several { td.l { (names.get(row.trace).copied().unwrap_or("")) } }
-                        td { @if let Some(cpu) = row.cpu { (cpu) } } td.l { (cut(&row.of, 30)) } td.l { (row.name) }
-                        td.l.fields { (pct_text::visible(&row.fields)) }
-                    }
-                }
-            }
-        } }
-        @if listed.rows.is_empty() { p.soft { "no event here" } }
-        p.paging {
-            @if view.at.is_some() { a.control href=(link(&View { at: None, ..view.clone() })) { "first" } }
-            @if let Some(next) = listed.next { a.control href=(link(&View { at: Some(next), ..view.clone() })) { "next" } }
-        }
     }
 }

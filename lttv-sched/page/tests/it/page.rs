@@ -233,7 +233,7 @@ fn a_list_of_events_goes_on_where_it_ended() {
     for _ in 0..100 {
         let html = get(&page, "/tl/window", &query).body;
         seen += html.matches("<tr data-t=").count();
-        match links(&html).into_iter().find(|link| html.contains(">next<") && link.contains("at=")) {
+        match links(&html).into_iter().rfind(|link| html.contains(">next<") && link.contains("at=")) {
             Some(next) => query = next,
             None => break,
         }

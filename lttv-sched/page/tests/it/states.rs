@@ -107,7 +107,8 @@ fn the_list_of_states_has_what_blocked_the_thread_and_who_woke_it() {
 /// Names of the events of a list, in its order.
 fn names(html: &str) -> Vec<&str> {
     let rows = html.split("<tr data-t=").skip(1);
-    rows.filter_map(|row| row.split("<td class=\"l\">").nth(2)?.split('<').next()).collect()
+    rows.filter_map(|row| row.split("class=\"swatch\"").nth(1)?.split("</span>").nth(1)?.split('<').next())
+        .collect()
 }
 
 /// What is between a text and the next `<`.

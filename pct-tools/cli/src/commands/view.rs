@@ -20,7 +20,7 @@ use pct_reports::subject::{ShelfEntry, Subject};
 use pct_server::library::{Book, Library};
 use pct_server::view::Served;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What can be typed after `pct view`.
@@ -321,27 +321,14 @@ fn serve(args: &Args, mut served: Served, face: &Face) -> Result<ExitCode> {
     if !face.quiet {
         face.hint("open the address in a browser; it is secret and ends with Ctrl-C or `quit` on a page");
     }
-    if !args.no_open && face.out.width.is_some() && has_desktop() {
-        match served.invitation() {
-            Ok(file) => open(&file),
-            Err(e) => face.warn(format_args!("no browser is started: {e}")),
-        }
+    if !args.no_open
+        && face.out.width.is_some()
+        && let Err(e) = served.open_browser()
+    {
+        face.warn(format_args!("no browser is started: {e}"));
     }
     served.run()?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn has_desktop() -> bool {
-    ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|v| std::env::var_os(v).is_some_and(|s| !s.is_empty()))
-}
-
-/// Asks the desktop to show a file that leads to the page; whether it does is its own affair.
-fn open(file: &Path) {
-    let quiet = |c: &mut Command| c.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    if let Ok(mut child) = quiet(Command::new("xdg-open").arg(file)) {
-        // Reaped when it ends, so that it does not stay as a zombie.
-        std::thread::spawn(move || child.wait());
-    }
 }
 
 #[cfg(test)]

@@ -157,6 +157,38 @@ fn what_a_thread_ran_is_seen_at_every_zoom_and_the_numbers_are_those_of_what_is_
 }
 
 #[test]
+fn an_event_of_the_list_leads_to_its_place_and_to_its_thread() {
+    let Some(chromium) = chromium() else { return };
+    let serving = Serving::new(crate::states::page());
+    let mut browser = Browser::start(&chromium);
+    let (base, _) = serving.url.split_once("/deep").expect("an address");
+    open(&mut browser, &format!("{base}/tl?tab=events"));
+    let rows = browser.eval(
+        "Array.from(document.querySelectorAll('#window tr[data-t]')).map(function(row){\
+         return [row.cells[1].textContent,row.cells[3].textContent,row.cells[4].textContent,row.getBoundingClientRect().height<=40]})",
+    );
+    assert_eq!(rows[0], json!(["", "", "sched_switch", true]), "nothing is known before the first event");
+    assert_eq!(rows[1], json!(["2.000 ms", "thread (501)", "syscall_entry_read", true]));
+    assert_eq!(rows[3], json!(["4.000 ms", "thread (9)", "sched_waking", true]));
+    // A click on its time marks its lane and its place, and moves nothing that is seen already.
+    let seen = browser.eval("JSON.stringify(timeline.view())");
+    browser.eval("document.querySelectorAll('#window tr[data-t]')[1].querySelector('a[data-ns]').click()");
+    browser.until("/hit=/.test(location.search)");
+    assert_eq!(browser.eval("JSON.stringify(timeline.view())"), seen);
+    let marked = "document.querySelector('#lanes .row.here a').title";
+    assert_eq!(browser.eval(marked), json!("thread (501)"));
+    // A click on its thread shows that lane alone, and its events.
+    browser.eval("document.querySelectorAll('#window tr[data-t]')[1].cells[3].querySelector('a').click()");
+    browser.until("document.querySelectorAll('#window tr[data-t]').length===4");
+    browser.until("document.querySelectorAll('#lanes .row').length===1");
+    // Without samples there is no tab of them.
+    let tabs =
+        "Array.from(document.querySelectorAll('nav.tabs>*')).map(function(tab){return tab.textContent})";
+    assert_eq!(browser.eval(tabs), json!(["statistics", "events", "states"]));
+    browser.check(&serving.url);
+}
+
+#[test]
 fn the_line_of_details_names_what_is_under_the_pointer() {
     let Some(chromium) = chromium() else { return };
     let serving = Serving::new(page());
