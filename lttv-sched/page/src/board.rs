@@ -8,8 +8,8 @@ use lttv_modules::timeline::lanes::{BLOCKED, IDLE, Key, Lane, LaneKind, LaneOf, 
 use lttv_modules::timeline::tile::{TileId, level_for};
 use pct_icicle::colour::{Rgb, name_hash};
 
-use crate::seen::{LaneSum, Seen};
 use crate::store::Store;
+use crate::sums::{LaneSum, ViewSums};
 use crate::view::{LaneRef, View};
 
 /// A lane on the page.
@@ -84,11 +84,13 @@ impl Board {
     /// The lanes for a view: CPUs first, then threads, those that are the busiest in the whole traces first, so that no
     /// lane changes its place while one zooms; a thread's lanes of all traces together.
     pub fn from_store(store: &Store, view: &View) -> Board {
-        Board::of_seen(store, view, &Seen::of_view(store, view))
+        // Of a view of everything, what is seen is what the lanes hold in all.
+        let part = (!view.is_whole(store.span())).then(|| ViewSums::of_view(store, view));
+        Board::from_sums(store, view, part.as_ref())
     }
 
-    /// The same, where what is seen has been counted.
-    pub(crate) fn of_seen(store: &Store, view: &View, seen: &Seen) -> Board {
+    /// The same, where what is seen has been counted; none: everything is seen.
+    pub(crate) fn from_sums(store: &Store, view: &View, sums: Option<&ViewSums>) -> Board {
         // A thread is told by its number alone, so that the kernel's and the sampler's lanes meet. Other lanes are of
         // one trace.
         let mut groups: BTreeMap<(u8, usize, i64, usize), Group> = BTreeMap::new();
@@ -106,7 +108,8 @@ impl Board {
                     LaneKind::Events => {}
                 }
                 group.n += row.sum.n;
-                group.rows.push(BoardRow { sum: seen.sum(row.id), ..row });
+                let sum = sums.map_or(row.sum, |sums| sums.of_lane(row.id));
+                group.rows.push(BoardRow { sum, ..row });
             }
         }
         let mut groups: Vec<(u8, Group)> = groups.into_iter().map(|(key, group)| (key.0, group)).collect();

@@ -18,8 +18,8 @@ use lttv_modules::timeline::lanes::{LaneKind, STATES, runs};
 use crate::board::{Board, BoardRow, GAP, colour_of_state, waiting_height};
 use crate::picture;
 use crate::search;
-use crate::seen::{Seen, SlotUnit};
 use crate::store::{Shown, Store};
+use crate::sums::{SlotUnit, ViewSums};
 use crate::view::{Tab, View, link};
 use crate::words::{cut, duration, seconds, share, short, since};
 use range::{tab_of, window_markup};
@@ -79,8 +79,8 @@ pub(crate) struct PageParts<'a> {
 pub(crate) fn page(store: &Store, view: &View, frame: &PageParts<'_>) -> String {
     let (links, nonce) = (frame.links, frame.nonce);
     let is_deferred = frame.may_defer && is_long(store, view);
-    let seen = Seen::of_view(store, view);
-    let board = Board::of_seen(store, view, &seen);
+    let sums = ViewSums::of_view(store, view);
+    let board = Board::from_sums(store, view, Some(&sums));
     let drawn = picture::draw(store, &board, view);
     let span = store.span();
     // Of each state the height at which it is drawn; 0: as high as its share of the time.
@@ -123,7 +123,7 @@ pub(crate) fn page(store: &Store, view: &View, frame: &PageParts<'_>) -> String 
                     (steering(view, span))
                     div id="search" { (search::markup(store, view)) }
                     div id="axis" aria-hidden="true" { (axis(view, span.0)) }
-                    (strip(&seen, view))
+                    (strip(&sums, view))
                     (losses(store, view))
                     div.board {
                         div id="lanes" { (lanes_markup(&board, view, span)) }
@@ -251,19 +251,20 @@ fn axis(view: &View, origin: i64) -> Markup {
 }
 
 /// How much there is when, in all lanes together. While traces are still being read it is told by their packets.
-fn strip(seen: &Seen, view: &View) -> Markup {
-    let most = seen.strip.iter().map(|slot| slot.amount).max().unwrap_or(0);
-    let height = |amount: u64| match seen.unit {
+fn strip(sums: &ViewSums, view: &View) -> Markup {
+    let most = sums.strip.iter().map(|slot| slot.amount).max().unwrap_or(0);
+    // Numbers of events differ by orders of magnitude, so theirs is by the logarithm, as in the lanes of events.
+    let height = |amount: u64| match sums.unit {
         SlotUnit::Items => height_of(pct_num::float(amount).ln_1p(), pct_num::float(most).ln_1p()),
         SlotUnit::Bytes => height_of(pct_num::float(amount), pct_num::float(most)),
     };
-    let words = |amount: u64, ns: u64| match seen.unit {
+    let words = |amount: u64, ns: u64| match sums.unit {
         SlotUnit::Items => format!("{} samples and events in {}", thousands(amount), duration(ns)),
         SlotUnit::Bytes => format!("recorded here: {}", pct_num::bytes(pct_num::float(amount))),
     };
     html! {
         div id="recorded" aria-hidden="true" {
-            @for slot in seen.strip.iter().filter(|slot| slot.amount > 0) {
+            @for slot in sums.strip.iter().filter(|slot| slot.amount > 0) {
                 span data-from=(slot.from) data-to=(slot.to)
                     style={ "left:" (percent(view, slot.from)) ";right:calc(100% - " (percent(view, slot.to)) ");height:" (height(slot.amount)) }
                     title=(words(slot.amount, slot.to.abs_diff(slot.from))) {}
@@ -272,8 +273,7 @@ fn strip(seen: &Seen, view: &View) -> Markup {
     }
 }
 
-/// The height of a slot; what is not empty is seen. Numbers of events differ by orders of magnitude, so theirs is by the
-/// logarithm, as in the lanes of events.
+/// The height of a slot; what is not empty is seen.
 fn height_of(amount: f64, most: f64) -> String {
     format!("{:.0}%", (amount * 100.0 / most).max(8.0))
 }
@@ -309,6 +309,14 @@ fn selection(view: &View) -> Markup {
     }
 }
 
+/// CPU time in the unit that a range of so many ns needs.
+fn cpu_time(part: u64, whole: u64) -> String {
+    if whole < 1_000_000_000 {
+        return format!("{:.1} ms", pct_num::float(part) / 1e6);
+    }
+    format!("{} s", seconds(part))
+}
+
 /// The share of the time in which something ran; nothing where it never did.
 fn ran(part: u64, whole: u64) -> String {
     match part {
@@ -321,7 +329,7 @@ fn ran(part: u64, whole: u64) -> String {
 /// What a lane holds of what is seen, and what that number is. `ns` is the time that is seen.
 fn amount(row: &BoardRow, ns: u64) -> (String, &'static str) {
     match row.kind {
-        LaneKind::Samples => (format!("{} s", seconds(row.sum.w)), "CPU time in what is seen"),
+        LaneKind::Samples => (cpu_time(row.sum.w, ns), "CPU time in what is seen"),
         LaneKind::Events => (thousands(row.sum.n), "events in what is seen"),
         LaneKind::Cpu => (ran(row.sum.running, ns), "of the time that is seen this CPU ran something"),
         LaneKind::Thread => (ran(row.sum.running, ns), "of the time that is seen this thread ran"),
@@ -353,7 +361,7 @@ fn lanes_markup(board: &Board, view: &View, span: (i64, i64)) -> Markup {
         @if board.rows.is_empty() { p.soft { "no lane yet" } }
         @if board.hidden > 0 {
             p.more { a href=(link(&View { all: true, ..view.clone() })) {
-                (thousands(board.hidden as u64)) " more lanes" @if board.hidden_ns > 0 { ", " (seconds(board.hidden_ns)) " s" }
+                (thousands(board.hidden as u64)) " more lanes" @if board.hidden_ns > 0 { ", " (cpu_time(board.hidden_ns, ns)) }
             } }
         }
     }

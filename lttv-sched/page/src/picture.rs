@@ -9,8 +9,8 @@ use pct_icicle::colour::Rgb;
 
 use crate::board::{Board, GAP, bars, drawn_from, named};
 use crate::search;
-use crate::seen::BUCKETS;
 use crate::store::{Asker, Store};
+use crate::sums::BUCKETS;
 use crate::view::{LaneRef, View, tiles_of};
 use crate::words::since;
 

@@ -40,8 +40,8 @@ pub const PATIENCE: Duration = Duration::from_millis(100);
 const LONG_PATIENCE: Duration = Duration::from_secs(10);
 /// Tiles of requests that are kept.
 const MOST_KEPT: usize = 400;
-/// Cells of these tiles that are kept, 40 bytes each: 32 MB.
-const MOST_CELLS: usize = 800_000;
+/// Cells of these tiles that are kept, 56 bytes each: 32 MB.
+const MOST_CELLS: usize = 570_000;
 
 /// A trace to show.
 pub struct Shown {

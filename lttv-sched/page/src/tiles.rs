@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::board::{colour_of_key, named};
 use crate::packed;
-use crate::seen::is_counted;
 use crate::store::{Asker, Store};
+use crate::sums::is_counted;
 use crate::view::{BadAddress, LaneRef, number, parts};
 
 /// Most lanes that a tile is asked for at once.

@@ -230,6 +230,11 @@ fn transform(text: &str) -> Result<Transform, BadAddress> {
 }
 
 impl View {
+    /// Whether all of a span is seen.
+    pub(crate) fn is_whole(&self, span: (i64, i64)) -> bool {
+        self.from <= span.0 && self.to >= span.1
+    }
+
     /// Everything.
     pub fn whole(span: (i64, i64)) -> View {
         let (from, to) = span;

@@ -126,7 +126,9 @@ function fetchTile(l, i, k) {
       for (var id in got.lanes) got.lanes[id].c = unpacked(got.lanes[id].p);
       tiles.delete(k);
       tiles.set(k, got);
-      [-1n, 1n].forEach(function (by) { var next = tiles.get(key(l, i + by)); if (next) next.image = null; });
+      // Samples at its ends are drawn over the ends of its neighbours.
+      if (rows.some(function (row) { return row.kind === "samples"; }))
+        [-1n, 1n].forEach(function (by) { var next = tiles.get(key(l, i + by)); if (next) next.image = null; });
       if (tiles.size > KEPT) tiles.delete(tiles.keys().next().value);
       if (!got.final) setTimeout(later, 150);
       else if (!asking.size) later();
@@ -240,14 +242,9 @@ function nameOf(full) {
 
 // ---- drawing
 
-// The bars of the cell at a place: part of the lane's height, key, and least pixels. Later ones stand before earlier ones.
-function bars(kind, c, j, bucket) {
-  var k = c[j + 4] < 0 ? -1 - c[j + 4] : c[j + 4], out = [];
-  if (kind === "samples") return [[Math.min(1, c[j + 3] / bucket), k, 1]];
-  if (kind === "events") return [[Math.min(1, Math.max(0.3, Math.log2(1 + c[j + 2]) / 12)), k, 1]];
-  if (c[j + 8] >= 0) out.push([boot.states[c[j + 8]], c[j + 8], 1]);
-  if (c[j + 6]) out.push([Math.min(1, c[j + 6] / bucket), c[j + 7], 2]);
-  return out;
+// Part of a lane's height that samples or events fill in so many ns.
+function part_of(kind, n, w, ns) {
+  return kind === "samples" ? Math.min(1, w / ns) : Math.min(1, Math.max(0.3, Math.log2(1 + n) / 12));
 }
 // The first bucket over which a cell is drawn; `before` is the end of the cell before it, if there is one. A sample
 // stands for CPU time since the sample before: it is drawn as a share of all that time, of eight periods at most; of
@@ -276,12 +273,19 @@ function image(tile) {
   rows.forEach(function (row) {
     var got = tile.lanes[row.id], c = got ? got.c : [];
     var rgb_of = colourer(row.id), bottom = Math.round((row.y + row.h) * ratio), full = bottom - Math.round(row.y * ratio);
+    var states = row.kind === "cpu" || row.kind === "thread";
+    function bar(k, part, least, from, end) {
+      var rgb = rgb_of(k), high = Math.min(full, Math.max(least, Math.round(full * part)));
+      from = Math.max(0, from);
+      end = Math.min(BUCKETS, end);
+      for (var y = bottom - high; y < bottom; y++)
+        for (var to = y * BUCKETS + from, stop = y * BUCKETS + end; to < stop; to++) px[to] = rgb;
+    }
     function put_cell(c, j, from, end) {
-      bars(row.kind, c, j, bucket * (row.kind === "samples" ? end - from : 1)).forEach(function (bar) {
-        var rgb = rgb_of(bar[1]), high = Math.min(full, Math.max(bar[2], Math.round(full * bar[0])));
-        for (var y = bottom - high; y < bottom; y++)
-          for (var to = y * BUCKETS + Math.max(0, from), stop = y * BUCKETS + Math.min(BUCKETS, end); to < stop; to++) px[to] = rgb;
-      });
+      // What was waited for stands behind what ran.
+      if (states && c[j + 8] >= 0) bar(c[j + 8], boot.states[c[j + 8]], 1, from, end);
+      if (states && c[j + 6]) bar(c[j + 7], Math.min(1, c[j + 6] / bucket), 2, from, end);
+      if (!states) bar(c[j + 4] < 0 ? -1 - c[j + 4] : c[j + 4], part_of(row.kind, c[j + 2], c[j + 3], bucket * (end - from)), 1, from, end);
     }
     var left = beside(tile, row, -1), right = beside(tile, row, 1), n = left ? left.length : 0;
     var before = n ? left[n - CELL] + left[n - CELL + 1] - BUCKETS : null;
@@ -408,6 +412,20 @@ strip.addEventListener("pointermove", function (e) {
   var bucket = Math.pow(2, l), at = tile.strip.findIndex(function (b, j) { return j % 2 === 0 && b === Math.floor((ns - tile.start) / bucket); });
   details.textContent = since(ns, view.to - view.from) + " s   " + grouped(at < 0 ? 0 : tile.strip[at + 1]) + " samples and events in " + duration(bucket);
 });
+// What a tile has of a row in [from, to). That of the whole tile is kept: while one pans most tiles are wholly seen.
+function amountOf(tile, row, place, bucket, from, to) {
+  var got = tile.lanes[row.id], c = got ? got.c : [], sum = 0;
+  var isWhole = tile.start >= from && tile.start + bucket * BUCKETS <= to;
+  if (!got || isWhole && got.sum !== undefined) return got ? got.sum : 0;
+  for (var j = 0; j < c.length; j += CELL) {
+    if (!c[j + place]) continue;
+    var start = tile.start + c[j] * bucket, whole = c[j + 1] * bucket;
+    var inside = Math.min(start + whole, to) - Math.max(start, from), all = c[j + place] * c[j + 1];
+    sum += inside >= whole ? all : Math.floor(all * Math.max(0, inside) / whole);
+  }
+  if (isWhole) got.sum = sum;
+  return sum;
+}
 // The numbers beside the lanes are of what is seen. Of a bucket that reaches over an end they count the part inside,
 // but at the ends of the traces all of it.
 function showAmounts(l) {
@@ -416,16 +434,12 @@ function showAmounts(l) {
   rows.forEach(function (row) {
     var place = { events: 2, samples: 3 }[row.kind] || 6, sum = 0;
     visible(l).forEach(function (i) {
-      var tile = tiles.get(key(l, i)), c = tile && tile.lanes[row.id] ? tile.lanes[row.id].c : [];
-      for (var j = 0; j < c.length; j += CELL) {
-        if (!c[j + place]) continue;
-        var start = tile.start + c[j] * bucket, whole = c[j + 1] * bucket;
-        var inside = Math.min(start + whole, to) - Math.max(start, from), all = c[j + place] * c[j + 1];
-        sum += inside >= whole ? all : Math.floor(all * Math.max(0, inside) / whole);
-      }
+      var tile = tiles.get(key(l, i));
+      if (tile) sum += amountOf(tile, row, place, bucket, from, to);
     });
-    row.element.querySelector(".amount").textContent = place === 2 ? grouped(sum) : place === 3 ? (sum / 1e9).toFixed(2) + " s" :
-      !sum ? "" : sum * 1000 < wide ? "<0.1%" : (sum * 100 / wide).toFixed(1) + "%";
+    var text = place === 2 ? grouped(sum) : place === 3 ? wide < 1e9 ? (sum / 1e6).toFixed(1) + " ms" : (sum / 1e9).toFixed(2) + " s" :
+      !sum ? "" : sum * 1000 < wide ? "<0.1%" : (sum * 100 / wide).toFixed(1) + "%", box = row.element.querySelector(".amount");
+    if (box.textContent !== text) box.textContent = text;
   });
 }
 // What was searched for: a stroke in the lane for each hit, and the hit that was gone to over all lanes.

@@ -1,6 +1,5 @@
 //! Real traces: what tiles count is what requests count and what another reader of the traces counted.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -127,23 +126,15 @@ fn each_event_is_counted_once_in_lists_statistics_and_the_strip() {
         total.replace(',', "").parse().expect("a number")
     };
     let statistics = |lane: usize| count(&get(&page, "/tl/window", &format!("tab=stats&lane=0.{lane}")).body);
-    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-    for (at, lane) in lanes.iter().enumerate() {
-        if lane.kind == LaneKind::Cpu {
-            *sums.entry("CPU").or_default() += statistics(at);
-        }
-        if lane.kind == LaneKind::Thread {
-            let counted = statistics(at);
-            *sums.entry("thread").or_default() += counted;
-            if counted > 0 && counted < 2000 {
-                let events = file(&page, &format!("as=events&lane=0.{at}")).0;
-                assert_eq!(events.lines().count() as u64, counted, "{}", lane.name);
-            }
-        }
+    let of_kind = |kind: LaneKind| lanes.iter().enumerate().filter(move |(_, lane)| lane.kind == kind);
+    assert_eq!(of_kind(LaneKind::Cpu).map(|(at, _)| statistics(at)).sum::<u64>(), events);
+    let mut of_threads = 0;
+    for (at, lane) in of_kind(LaneKind::Thread).take(20) {
+        let (counted, listed) = (statistics(at), file(&page, &format!("as=events&lane=0.{at}")).0);
+        assert_eq!(listed.lines().count() as u64, counted, "{}", lane.name);
+        of_threads += counted;
     }
-    assert_eq!(sums["CPU"], events);
-    // The rest is of idle CPUs, or before the first switch of each.
-    assert!(sums["thread"] > events / 4 && sums["thread"] < events, "{sums:?} of {events}");
+    assert!(of_threads > events / 10 && of_threads < events, "{of_threads} of {events}");
     let html = get(&page, "/tl", "").body;
     let strip =
         html.split("id=\"recorded\"").nth(1).and_then(|rest| rest.split("</div>").next()).expect("a strip");

@@ -39,7 +39,7 @@ pub(crate) enum SlotUnit {
 }
 
 /// What all lanes hold of a view.
-pub(crate) struct Seen {
+pub(crate) struct ViewSums {
     of: HashMap<LaneRef, LaneSum>,
     /// How much there is when.
     pub(crate) strip: Vec<Slot>,
@@ -74,9 +74,9 @@ pub(crate) fn counted_range(view: &View, span: (i64, i64)) -> (i64, i64) {
     (from, to)
 }
 
-impl Seen {
+impl ViewSums {
     /// Counts what is seen.
-    pub(crate) fn of_view(store: &Store, view: &View) -> Seen {
+    pub(crate) fn of_view(store: &Store, view: &View) -> ViewSums {
         let level = level_for(view.width().unsigned_abs(), BUCKETS);
         let range = counted_range(view, store.span());
         let mut of: HashMap<LaneRef, LaneSum> = HashMap::new();
@@ -115,11 +115,11 @@ impl Seen {
             let sources = store.traces().map(|shown| shown.source.as_ref());
             (density::slots(sources, store.span(), PACKET_SLOTS), SlotUnit::Bytes)
         };
-        Seen { of, strip, unit }
+        ViewSums { of, strip, unit }
     }
 
     /// What a lane holds.
-    pub(crate) fn sum(&self, lane: LaneRef) -> LaneSum {
+    pub(crate) fn of_lane(&self, lane: LaneRef) -> LaneSum {
         self.of.get(&lane).copied().unwrap_or_default()
     }
 }
