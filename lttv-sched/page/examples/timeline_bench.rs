@@ -54,6 +54,7 @@ fn recording(samples: i64, threads: i64) -> Recording {
     Recording {
         name: "bench".into(),
         start_ns: START,
+        by_wall_clock: false,
         threads: threads.collect(),
         functions: (0..FUNCTIONS).map(function).collect(),
         stacks: (0..FUNCTIONS).collect(),

@@ -23,14 +23,16 @@ pub struct BoardRow {
     pub of: LaneOf,
     /// Its name.
     pub name: String,
+    /// Its samples are of running and waiting, by the wall clock; else of CPU time.
+    pub by_wall_clock: bool,
     /// What it holds of the range that is seen, as far as that was read.
     pub sum: LaneSum,
 }
 
 /// Busiest threads that are shown unless all are asked for.
 const SHOWN_GROUPS: usize = 30;
-/// Of the samples' time the part below which a thread's lane is one of those that are shown when all are asked for,
-/// unless it is among the first [`LEAST_SHOWN`].
+/// A thread with less than this part of the samples' time is shown only when all lanes are asked for, unless it is one
+/// of the first [`LEAST_SHOWN`].
 const SMALL_PART: u64 = 200;
 /// Threads that are shown however little they did.
 const LEAST_SHOWN: usize = 3;
@@ -57,7 +59,7 @@ pub struct Board {
     pub rows: Vec<BoardRow>,
     /// Lanes that are not shown.
     pub hidden: usize,
-    /// CPU time of their samples in the range that is seen, ns.
+    /// Time of their samples in the range that is seen, ns.
     pub hidden_ns: u64,
 }
 
@@ -172,11 +174,14 @@ fn rows_of(store: &Store, trace: usize) -> Vec<BoardRow> {
             }
         }
     }
+    let recording = store.trace(trace).and_then(|shown| shown.recording.as_ref());
+    let by_wall_clock = recording.is_some_and(|recording| recording.by_wall_clock);
     let rows = lanes.into_iter().enumerate().zip(sums).map(|((lane, of), sum)| BoardRow {
         id: LaneRef { trace, lane },
         kind: of.kind,
         of: of.of,
         name: of.name.to_string(),
+        by_wall_clock,
         sum,
     });
     // A lane without anything in it was made ahead of its events.
@@ -230,8 +235,8 @@ pub struct Bar {
 }
 
 /// The bars of a cell; the second stands before the first. `width_ns` is the time over which each of its buckets is
-/// drawn. A state has both: before,
-/// as high as its share of the time, what ran; behind it what was waited for, at a height that is that of its kind.
+/// drawn. Lanes of states have both bars. The one behind is the state without a CPU, at a height that only says which
+/// state it is. The one before it is what ran, as high as its share of the time.
 #[expect(clippy::cast_precision_loss, reason = "a height in pixels")]
 pub fn bars(kind: LaneKind, cell: &Cell, width_ns: i64) -> [Option<Bar>; 2] {
     let one = |height: f64| [Some(Bar { height, key: cell.top() }), None];
@@ -252,8 +257,8 @@ const MOST_PERIODS: f64 = 8.0;
 
 /// Where a cell of samples begins to be drawn, ns. A sample stands for CPU time since the sample before it; buckets may
 /// be finer than that, and a lane of ticks with nothing between them would say that the thread stood still there. So
-/// the cell's time is drawn as a share of all the time since the end of the cell before, of [`MOST_PERIODS`] at most:
-/// of one period where there is none before, as the thread may have begun then.
+/// the cell's time is drawn as a share of all the time since the end of the cell before, of [`MOST_PERIODS`] at most.
+/// The first cell is drawn over one period, because its thread may have begun then.
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a place in pixels")]
 pub fn drawn_from(cell: &Cell, width_ns: i64, before: Option<i64>) -> i64 {
     let (begin, period) = (cell.bucket.saturating_mul(width_ns), cell.w as f64 / cell.n.max(1) as f64);

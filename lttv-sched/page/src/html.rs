@@ -309,8 +309,8 @@ fn selection(view: &View) -> Markup {
     }
 }
 
-/// CPU time in the unit that a range of so many ns needs.
-fn cpu_time(part: u64, whole: u64) -> String {
+/// A time in the unit that a range of so many ns needs.
+fn time(part: u64, whole: u64) -> String {
     if whole < 1_000_000_000 {
         return format!("{:.1} ms", pct_num::float(part) / 1e6);
     }
@@ -329,7 +329,10 @@ fn ran(part: u64, whole: u64) -> String {
 /// What a lane holds of what is seen, and what that number is. `ns` is the time that is seen.
 fn amount(row: &BoardRow, ns: u64) -> (String, &'static str) {
     match row.kind {
-        LaneKind::Samples => (cpu_time(row.sum.w, ns), "CPU time in what is seen"),
+        LaneKind::Samples if row.by_wall_clock => {
+            (time(row.sum.w, ns), "running and waiting in what is seen")
+        }
+        LaneKind::Samples => (time(row.sum.w, ns), "CPU time in what is seen"),
         LaneKind::Events => (thousands(row.sum.n), "events in what is seen"),
         LaneKind::Cpu => (ran(row.sum.running, ns), "of the time that is seen this CPU ran something"),
         LaneKind::Thread => (ran(row.sum.running, ns), "of the time that is seen this thread ran"),
@@ -352,7 +355,7 @@ fn lanes_markup(board: &Board, view: &View, span: (i64, i64)) -> Markup {
             @let alone = View { lane: Some(row.id), ..view.clone() };
             @let (name, number) = parted(&row.name);
             @let (amount, meaning) = amount(row, ns);
-            div class={ "row " (row.kind.name()) } data-id=(row.id) data-kind=(row.kind.name()) data-h=(row.height())
+            div class={ "row " (row.kind.name()) } data-id=(row.id) data-kind=(row.kind.name()) data-h=(row.height()) data-clock=(if row.by_wall_clock { "wall" } else { "CPU" })
                 style={ "height:" (row.height()) "px;margin-bottom:" (GAP) "px" } {
                 a href=(link(&alone)) title=(row.name) { span.name { (cut(name, 40)) } span.number { (number) } }
                 span.amount title=(meaning) { (amount) }
@@ -361,7 +364,7 @@ fn lanes_markup(board: &Board, view: &View, span: (i64, i64)) -> Markup {
         @if board.rows.is_empty() { p.soft { "no lane yet" } }
         @if board.hidden > 0 {
             p.more { a href=(link(&View { all: true, ..view.clone() })) {
-                (thousands(board.hidden as u64)) " more lanes" @if board.hidden_ns > 0 { ", " (cpu_time(board.hidden_ns, ns)) }
+                (thousands(board.hidden as u64)) " more lanes" @if board.hidden_ns > 0 { ", " (time(board.hidden_ns, ns)) }
             } }
         }
     }
@@ -374,7 +377,16 @@ pub(crate) fn lanes(store: &Store, view: &View) -> String {
 
 fn legend(board: &Board) -> Markup {
     let states = board.rows.iter().any(|row| matches!(row.kind, LaneKind::Cpu | LaneKind::Thread));
-    let samples = board.rows.iter().any(|row| row.kind == LaneKind::Samples);
+    let sampled = |by_wall_clock: bool| {
+        let mut rows = board.rows.iter().filter(|row| row.kind == LaneKind::Samples);
+        rows.any(|row| row.by_wall_clock == by_wall_clock)
+    };
+    let share = match (sampled(false), sampled(true)) {
+        (true, false) => Some("mean share of a CPU"),
+        (false, true) => Some("share of the time, running or waiting"),
+        (true, true) => Some("mean share of a CPU (by the wall clock: of the time)"),
+        (false, false) => None,
+    };
     html! {
         ul.legend {
             li.hint { "drag over the lanes to select a range, click a name to see its thread alone" }
@@ -383,7 +395,7 @@ fn legend(board: &Board) -> Markup {
                     li { span.swatch style={ "background:" (colour_of_state(key)) } {} (name) }
                 }
             }
-            @if samples { li { "samples: height = mean share of a CPU, colour = language, program or library with most time" } }
+            @if let Some(share) = share { li { "samples: height = " (share) ", colour = language, program or library with most time" } }
         }
     }
 }

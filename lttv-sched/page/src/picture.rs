@@ -180,6 +180,10 @@ fn svg(board: &Board, rows: &[LaneRects], marks: &HashMap<LaneRef, Vec<i64>>, vi
         }
         y += row.height() + GAP;
     }
+    if let Some(time) = view.hit.filter(|time| (view.from..view.to).contains(time)) {
+        let x = time.saturating_sub(view.from) as f64 * WIDTH / view.width() as f64;
+        let _ = write!(out, r#"<rect class="mark" x="{x:.2}" y="0" width="1" height="{height}"/>"#);
+    }
     out.push_str("</svg>");
     out
 }

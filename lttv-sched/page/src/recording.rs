@@ -55,6 +55,8 @@ pub struct Recording {
     pub name: String,
     /// When the recorded program began, ns since 1970: the time from which `pct report --from` counts.
     pub start_ns: i64,
+    /// Its samples are of running and waiting, by the wall clock; else of CPU time.
+    pub by_wall_clock: bool,
     /// The threads; places in this list name threads in [`Window::threads`](crate::windows::Window::threads).
     pub threads: Vec<Thread>,
     /// The functions.
@@ -69,6 +71,13 @@ pub struct Recording {
     pub notes: Vec<String>,
     /// Answers what a range spent where.
     pub windows: Arc<dyn Windows>,
+}
+
+impl Recording {
+    /// What its samples are amounts of: `CPU` or `wall`.
+    pub(crate) fn clock(&self) -> &'static str {
+        if self.by_wall_clock { "wall" } else { "CPU" }
+    }
 }
 
 /// What the source keeps: samples by thread, then the marks.
@@ -333,6 +342,7 @@ pub(crate) mod tests {
         Recording {
             name: "two threads".into(),
             start_ns: 1_000_000_000,
+            by_wall_clock: false,
             threads: vec![thread(10, &|_| 0), thread(11, &|i| if i % 2 == 0 { 1 } else { 2 })],
             functions: ["one", "two", "three<T>"].map(function).into(),
             stacks: [0, 1, 2].into(),

@@ -68,7 +68,7 @@ fn part_inside(cell: &Cell, level: u32, (from, to): (i64, i64)) -> LaneSum {
 
 /// The range of a view in which cells are counted. Where the view reaches to an end of the traces there is no end:
 /// nothing is left out that lies in the last bucket.
-pub(crate) fn counted_range(view: &View, span: (i64, i64)) -> (i64, i64) {
+fn counted_range(view: &View, span: (i64, i64)) -> (i64, i64) {
     let from = if view.from <= span.0 { i64::MIN } else { view.from };
     let to = if view.to >= span.1 { i64::MAX } else { view.to };
     (from, to)

@@ -119,6 +119,14 @@ impl Thread {
 }
 
 impl SystemState {
+    /// The number of the thread whose event it is, by the state before the event: of the thread that runs on the
+    /// event's CPU; where no event of the kernel tells who that is, of the one that the event itself names as its own.
+    /// That it is about another thread, one that it wakes say, does not make it that thread's.
+    pub fn thread_of_event(&self, event: &Event<'_>) -> Option<i64> {
+        let running = self.running(event.head.cpu).map(|thread| thread.key.tid);
+        running.or_else(|| event.field("vtid")?.as_i64())
+    }
+
     fn cpu_mut(&mut self, cpu: u32) -> &mut Cpu {
         self.cpus.entry(cpu).or_insert_with(|| Cpu { modes: vec![CpuMode::Unknown], ..Cpu::default() })
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use lttv_engine::call::Event;
 use lttv_engine::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -309,14 +308,6 @@ impl SystemState {
     /// The thread that runs on a CPU.
     pub fn running(&self, cpu: u32) -> Option<&Thread> {
         self.thread(self.cpus.get(&cpu)?.running?)
-    }
-
-    /// The number of the thread whose event it is, by the state before the event: of the thread that runs on the
-    /// event's CPU; where no event of the kernel tells who that is, of the one that the event itself names as its own.
-    /// That it is about another thread, one that it wakes say, does not make it that thread's.
-    pub fn thread_of_event(&self, event: &Event<'_>) -> Option<i64> {
-        let running = self.running(event.head.cpu).map(|thread| thread.key.tid);
-        running.or_else(|| event.field("vtid")?.as_i64())
     }
 
     /// A thread.

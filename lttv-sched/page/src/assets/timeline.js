@@ -535,7 +535,7 @@ function tell(x, y) {
       if (place < c[j] || place >= c[j] + c[j + 1]) continue;
       var k = c[j + 4], known = nameOf(row.id.slice(0, row.id.indexOf(".") + 1) + (k < 0 ? -1 - k : k));
       text += "   " + (k < 0 ? "about " : "") + (known ? known.name + (known.object ? "  " + known.object : "") : "?");
-      if (row.kind === "samples") text += "   " + grouped(c[j + 2]) + " samples, " + duration(c[j + 3]) + " CPU in " + duration(bucket) + ", top " + Math.round(c[j + 5] / Math.max(1, c[j + 3]) * 100) + " %";
+      if (row.kind === "samples") text += "   " + grouped(c[j + 2]) + " samples, " + duration(c[j + 3]) + " " + row.element.dataset.clock + " in " + duration(bucket) + ", top " + Math.round(c[j + 5] / Math.max(1, c[j + 3]) * 100) + " %";
       else if (row.kind === "events") text += "   " + grouped(c[j + 2]) + " events in " + duration(bucket);
       else text += "   " + Math.round(c[j + 5] / bucket * 100) + " % of " + duration(bucket) + ", ran " + (c[j + 6] / bucket * 100).toFixed(1) + " %" + (c[j + 2] ? ", " + c[j + 2] + " changes" : "");
     }

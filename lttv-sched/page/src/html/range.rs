@@ -18,10 +18,10 @@ use crate::view::{Tab, View, link};
 use crate::words::{MOST_ROWS, duration, share, short, since};
 use event_list::only_of;
 
-/// The tab that is shown: the one asked for, else the flame graph where there are samples.
+/// The tab that is shown: the one asked for, if it has something to show, else the flame graph where there are samples.
 pub(super) fn tab_of(store: &Store, view: &View) -> Option<Tab> {
     let sampled = store.traces().any(|shown| shown.recording.is_some());
-    match view.tab {
+    match view.tab.filter(|tab| sampled || !tab.is_of_samples()) {
         None if sampled => Some(Tab::Flame),
         None if view.selection.is_some() => Some(Tab::Statistics),
         tab => tab,

@@ -61,7 +61,7 @@ pub(super) fn section(store: &Store, view: &View, tab: Tab, nonce: Option<&str>)
             p.soft { "None of these has samples with functions. (pct view --timeline reads a recording's functions.)" }
         } @else if matches!(tab, Tab::Sandwich | Tab::Source) && view.function.is_empty() {
             p.soft { "Choose a function: in this table, or in a picture." }
-            (each(store, view, &Trees::None, |sums| functions(sums, view)))
+            (each(store, view, &Trees::None, |shown, sums| functions(shown, sums, view)))
         } @else {
             @match tab {
                 Tab::Source => @for (shown, found) in asked(store, view, |r, w| r.windows.listings(w, &view.function)) {
@@ -70,26 +70,31 @@ pub(super) fn section(store: &Store, view: &View, tab: Tab, nonce: Option<&str>)
                         Err(why) => p.warning { (why) },
                     }
                 },
-                Tab::Sandwich => (each(store, view, &Trees::Sandwich(view.function.clone()), |sums| sandwich(sums, view, &style))),
-                Tab::Tree => (each(store, view, &Trees::Calls, |sums| call_tree::markup(sums, view))),
-                Tab::Inverted => (each(store, view, &Trees::Inverted, |sums| flame(sums, view, tab, &style))),
-                _ => (each(store, view, &Trees::Calls, |sums| flame(sums, view, tab, &style))),
+                Tab::Sandwich => (each(store, view, &Trees::Sandwich(view.function.clone()), |shown, sums| sandwich(shown, sums, view, &style))),
+                Tab::Tree => (each(store, view, &Trees::Calls, |_, sums| call_tree::markup(sums, view))),
+                Tab::Inverted => (each(store, view, &Trees::Inverted, |shown, sums| flame(shown, sums, view, tab, &style))),
+                _ => (each(store, view, &Trees::Calls, |shown, sums| flame(shown, sums, view, tab, &style))),
             }
         }
     }
 }
 
+/// What the samples of a recording are amounts of.
+fn clock_of(shown: &Shown) -> &'static str {
+    shown.recording.as_ref().map_or("CPU", |recording| recording.clock())
+}
+
 /// Each recording's head, and what is made of its sums.
-fn each(store: &Store, view: &View, trees: &Trees, make: impl Fn(&WindowSums) -> Markup) -> Markup {
+fn each(store: &Store, view: &View, trees: &Trees, make: impl Fn(&Shown, &WindowSums) -> Markup) -> Markup {
     html! {
         @for (at, (shown, sums)) in asked(store, view, |r, w| r.windows.sums(w, trees)).into_iter().enumerate() {
             @match sums {
                 Err(why) => p.warning { (why) },
                 Ok(sums) => {
-                    p { b { (short(&shown.name)) } ": " (thousands(sums.samples)) " samples, " (seconds(sums.cpu_ns)) " CPU s"
+                    p { b { (short(&shown.name)) } ": " (thousands(sums.samples)) " samples, " (seconds(sums.cpu_ns)) " " (clock_of(shown)) " s"
                         span.soft { " the same here: " code { (report(store, shown, view)) } } }
                     (files(view, at, shown.recording.as_ref().and_then(|recording| recording.windows.archive_name())))
-                    @if sums.samples > 0 { (make(&sums)) }
+                    @if sums.samples > 0 { (make(shown, &sums)) }
                 }
             }
         }
@@ -295,15 +300,15 @@ fn shape_of(tab: Tab) -> (&'static str, (Direction, Order)) {
     }
 }
 
-fn flame(sums: &WindowSums, view: &View, tab: Tab, style: &PictureStyle<'_>) -> Markup {
+fn flame(shown: &Shown, sums: &WindowSums, view: &View, tab: Tab, style: &PictureStyle<'_>) -> Markup {
     let (title, shape) = shape_of(tab);
     html! {
         @for nodes in &sums.trees { (picture(nodes, view, title, shape, style)) }
-        (functions(sums, view))
+        (functions(shown, sums, view))
     }
 }
 
-fn sandwich(sums: &WindowSums, view: &View, style: &PictureStyle<'_>) -> Markup {
+fn sandwich(shown: &Shown, sums: &WindowSums, view: &View, style: &PictureStyle<'_>) -> Markup {
     let total: u64 = sums
         .trees
         .first()
@@ -319,7 +324,7 @@ fn sandwich(sums: &WindowSums, view: &View, style: &PictureStyle<'_>) -> Markup 
                 (picture(nodes, view, title, shape, style))
             }
         }
-        (functions(sums, view))
+        (functions(shown, sums, view))
     }
 }
 
@@ -353,7 +358,7 @@ fn ordered(sums: &WindowSums, by: FunctionOrder) -> Vec<&FunctionRow> {
     rows
 }
 
-fn functions(sums: &WindowSums, view: &View) -> Markup {
+fn functions(of: &Shown, sums: &WindowSums, view: &View) -> Markup {
     let mut rows = ordered(sums, view.by);
     rows.retain(|row| time_of(row, view.by).ns > 0);
     let (shown, rest) = rows.split_at(rows.len().min(MOST_ROWS));
@@ -370,7 +375,7 @@ fn functions(sums: &WindowSums, view: &View) -> Markup {
                         @if by == view.by { (word) } @else { a href=(link(&View { by, ..view.clone() })) { (word) } }
                     }
                 }
-                th { "CPU s" } th { "samples" } th.l { "function" } th.l { "object" }
+                th { (clock_of(of)) " s" } th { "samples" } th.l { "function" } th.l { "object" }
             } }
             tbody {
                 @for row in shown {
@@ -442,7 +447,7 @@ pub(crate) fn json_of(store: &Store, view: &View) -> Result<Value, String> {
         });
         let functions: Vec<Value> = functions.collect();
         recordings.push(
-            json!({"name": shown.name, "samples": sums.samples, "cpu_ns": sums.cpu_ns, "functions": functions}),
+            json!({"name": shown.name, "samples": sums.samples, "cpu_ns": sums.cpu_ns, "clock": clock_of(shown), "functions": functions}),
         );
     }
     Ok(json!({"v": 1, "from": from.to_string(), "to": to.to_string(), "recordings": recordings}))

@@ -46,6 +46,7 @@ fn recording(dice: &mut Dice) -> Recording {
     Recording {
         name: "random".into(),
         start_ns: START,
+        by_wall_clock: false,
         threads: (0..6).map(|n| thread(dice, n)).collect(),
         functions: (0..3).map(function).collect(),
         stacks: [0, 1, 2, 1, 0].into(),

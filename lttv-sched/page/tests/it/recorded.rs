@@ -181,6 +181,7 @@ pub(crate) fn recording_times(more: u64) -> Recording {
     Recording {
         name: "pct-prog-500".into(),
         start_ns: START,
+        by_wall_clock: false,
         threads: threads(),
         functions: FUNCTIONS.map(function).into(),
         stacks: [0, 1, 2].into(),

@@ -124,6 +124,14 @@ fn the_events_of_a_thread_are_those_while_it_ran_in_lists_and_in_statistics() {
     // Its system call and what ended its turns. That thread 9 woke it and made way for it are events of thread 9.
     let own = ["syscall_entry_read", "sched_switch", "syscall_exit_read", "sched_switch"];
     assert_eq!(names(&list), own, "{list}");
+    // Without script its time leads to a picture in which that place is marked.
+    let link =
+        list.split("<td><a href=\"tl?").nth(1).and_then(|rest| rest.split('"').next()).expect("a link");
+    assert!(link.contains(&format!("hit={}", START + 2 * STEP)), "{link}");
+    let there = get(&page, "/tl", &link.replace("&amp;", "&")).body;
+    assert!(there.contains("<rect class=\"mark\" x=\"0.33\" y=\"0\""), "{there}");
+    // A trace has no flame graph, whatever the address says.
+    assert!(get(&page, "/tl/window", "tab=flame").body.contains("choose what to see"));
     let statistics = get(&page, "/tl/window", &format!("tab=stats&lane={lane}")).body;
     assert!(statistics.contains(": 4 events"), "{statistics}");
     assert_eq!(after(&statistics, "<tr data-count=\""), ["2\">", "1\">", "1\">"], "{statistics}");

@@ -21,7 +21,7 @@ pub struct OwnersReport {
 pub struct OwnerRow {
     /// Its name.
     pub name: String,
-    /// The function. There is none for what a runtime does for itself, such as `[garbage collector]`.
+    /// The function. It is absent in the rows of what a runtime does for itself, such as `[garbage collector]`.
     pub function: Option<ProcDesc>,
     /// CPU seconds that it owns.
     pub seconds: f64,
@@ -41,7 +41,7 @@ pub struct OwnerRow {
 pub struct CalleeRow {
     /// Its name. All functions without names of an object are one, with the object's name.
     pub name: String,
-    /// The function. There is none for an object's functions without names.
+    /// The function. It is absent in the row of all functions of an object that have no names.
     pub function: Option<ProcDesc>,
     /// CPU seconds. They are counted among the owner's.
     pub seconds: f64,

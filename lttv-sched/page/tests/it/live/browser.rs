@@ -57,8 +57,8 @@ const FINAL: &str =
     "window.timeline&&document.documentElement.dataset.state==='final'&&timeline.colours.size>0";
 
 /// Compares the canvas with the tiles: each cell has its colour at the bottom of its lane, over all the time that its
-/// samples stand for, and where no cell is there is none. Gives cells looked at, cells drawn empty, cells of another
-/// colour, empty buckets, empty buckets drawn full.
+/// samples stand for. Elsewhere the lane is empty. Gives cells looked at, cells drawn empty, cells of another colour,
+/// empty buckets, empty buckets drawn full.
 const LOOK: &str = r##"(function(){
   var t=timeline,c=t.canvas,p=c.getContext("2d"),l=t.level(),out=[0,0,0,0,0],bucket=Math.pow(2,l);
   var bg=getComputedStyle(document.documentElement).getPropertyValue("--lane").trim();

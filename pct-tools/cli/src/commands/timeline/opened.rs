@@ -199,6 +199,7 @@ fn plain((path, files): (&Path, &[PathBuf]), mut profile: Profile) -> Recording 
     Recording {
         name: path.display().to_string(),
         start_ns: start,
+        by_wall_clock: profile.by_wall_clock(),
         functions,
         stacks,
         groups,
