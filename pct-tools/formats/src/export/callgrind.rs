@@ -43,7 +43,13 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> String {
         profile.frames.iter().filter_map(|f| Some((f.function, profile.files[f.file?].as_str()))).collect();
     let mut out = String::new();
     let _ = writeln!(out, "# callgrind format\nversion: 1\ncreator: pct {}", env!("CARGO_PKG_VERSION"));
-    let _ = writeln!(out, "cmd: {}\npositions: line\nevents: {}", one_line(&profile.title), event(profile));
+    let _ = writeln!(out, "cmd: {}", one_line(&profile.title));
+    // The name of an event has no room for a unit.
+    if let Quantity::Foreign { name, unit } = &profile.quantity {
+        let unit = if *unit == Unit::Time { "microseconds" } else { unit.as_word() };
+        let _ = writeln!(out, "desc: pct sample type: {} in {}", one_line(name), one_line(unit));
+    }
+    let _ = writeln!(out, "positions: line\nevents: {}", event(profile));
     let total = cells.iter().fold(0u64, |sum, c| sum.saturating_add(c.weight.cpu_ns()));
     let _ = writeln!(out, "summary: {}", us(profile, total));
     let mut functions: Vec<_> = costs.into_iter().collect();

@@ -21,12 +21,12 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
             for e in &events {
                 stacks.push(t.stack(profile, Some(e.stack)));
                 times.push(ms(e.time_ns));
-                weights.push(e.weight_ns / 1000);
+                weights.push(ms(e.weight_ns));
             }
             let process = profile.process_of(thread);
             let name = thread_name(profile, thread);
             let samples = json!({
-                "weightType": "tracing-ms", "weight": weights.iter().map(|us| ms(us * 1000)).collect::<Vec<_>>(),
+                "weightType": "tracing-ms", "weight": weights,
                 "stack": stacks, "time": times, "length": events.len(),
             });
             t.thread(profile, i == 0, &name, process, profile.threads[thread].tid, &samples)

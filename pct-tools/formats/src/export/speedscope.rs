@@ -44,9 +44,11 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
             })
         })
         .collect();
+    // The format has no place for what is measured, only for its unit.
+    let (name, unit) = profile.quantity.sample_type();
     let file = json!({
         "$schema": "https://www.speedscope.app/file-format-schema.json",
-        "exporter": concat!("pct ", env!("CARGO_PKG_VERSION")),
+        "exporter": format!("pct {}: {name} in {unit}", env!("CARGO_PKG_VERSION")),
         "name": profile.title, "activeProfileIndex": 0,
         "shared": { "frames": frames }, "profiles": profiles,
     });
