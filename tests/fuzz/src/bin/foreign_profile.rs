@@ -1,5 +1,5 @@
-//! Other tools' profiles (pprof, perf.data, perf script, folded): any octets are read or refused; what was
-//! read can be written in every format.
+//! Other tools' profiles (pprof, perf.data, perf script, folded, callgrind, JSON): any octets are read or
+//! refused; what was read can be written in every format.
 #![no_main]
 
 use std::path::Path;
@@ -8,7 +8,8 @@ use libfuzzer_sys::fuzz_target;
 use pct_formats::{Format, export, import};
 
 fuzz_target!(|octets: &[u8]| {
-    let Ok(profile) = import::parse_with(octets, Path::new("x"), true) else { return };
+    let wanted = import::Wanted { timeline: true, sample_type: None };
+    let Ok(profile) = import::parse_with(octets, Path::new("x"), wanted) else { return };
     assert!(!profile.cells.is_empty());
     for &(_, format) in Format::ALL {
         let _ = export(&profile, &profile.cells, format);

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use pct_unwind::reader::Section;
-use pct_unwind::set::{Entry, Set};
+use pct_unwind::set::{AnyTable, Entry, Set};
 use pct_unwind::stack::Memory;
 use pct_unwind::table::{self, FdeRef, Table};
 use pct_unwind::{Budget, Cache, Gregs, walk};
@@ -46,19 +46,20 @@ fuzz_target!(|octets: &[u8]| {
     table::scan(&section, |_, fde| known.push(*fde));
     for fde in known.iter().take(50) {
         let mut last = None;
-        let _ = fde.each_row(&section, |at, row| {
+        let _ = fde.each_row(|at, row| {
             if at <= asked {
                 last = Some(*row);
             }
         });
         if fde.covers(asked)
-            && let (Some(row), Some(last)) = (fde.row(&section, asked), last)
+            && let (Some(row), Some(last)) = (fde.row(asked), last)
         {
             assert_eq!(row, last);
         }
     }
     let _ = table.rule(asked);
-    let entries = [Entry { start: LO, end: LO + 0x4000, table: Some(&table) }];
+    let table = Some(AnyTable::Whole(&table));
+    let entries = [Entry { start: LO, end: LO + 0x4000, table, unsure: false, of_file: true }];
     let set = Set { entries: &entries, generation: 1 };
     let mut gregs = Gregs(std::array::from_fn(|i| 0x7000_0000_0000 + 64 * i as u64));
     gregs.0[16] = asked;
