@@ -43,7 +43,7 @@ pub fn page(profile: &Profile, cells: &[Cell], owners: &Flat, closing: &[String]
     let facts = [
         profile.amount_in_words(total),
         match cells.iter().fold(0u64, |sum, c| sum.saturating_add(c.weight.samples)) {
-            0 if !profile.is_of_cpu_time() => "number of samples not known".into(),
+            0 if profile.is_sampled_without_number() => "number of samples not known".into(),
             samples => count(samples, "sample", "samples"),
         },
         count(profile.sampled_processes(), "process", "processes"),

@@ -26,6 +26,9 @@ pub use crate::ids::{FileId, FrameId, FunctionId, Id, IdVec, ObjectId, ProcessId
 use pct_symbols::FileVersion;
 use rustc_hash::FxHashMap;
 
+/// The clock of processes from other profilers' files.
+pub const IMPORTED: &str = "imported";
+
 /// The row of samples that were due and were lost, among the rows of what is in no sample.
 pub const LOST: &str = "[lost]";
 
@@ -266,6 +269,17 @@ impl Profile {
     #[must_use]
     pub fn sampled(&self) -> Weight {
         self.cells.iter().filter(|cell| self.is_sampled(cell.stack)).map(|cell| cell.weight).sum()
+    }
+    /// Whether it was read from another profiler's file.
+    #[must_use]
+    pub fn is_imported(&self) -> bool {
+        self.processes.iter().any(|process| process.clock == IMPORTED)
+    }
+    /// Whether another profiler's file has amounts and does not say of how many samples.
+    #[must_use]
+    pub fn is_sampled_without_number(&self) -> bool {
+        let is_nothing = self.cells.iter().all(|cell| cell.weight.samples == 0);
+        self.is_imported() && !self.cells.is_empty() && is_nothing
     }
     /// Whether samples are behind a stack; else it names a cause for which there are none.
     #[must_use]

@@ -21,8 +21,8 @@ use std::process::ExitCode;
   pct deep --thread worker -o worker.data    only some threads
   pct deep --threads split                   each thread's contexts apart, below its name")]
 pub struct Args {
-    /// Run folders and .pct files (or perf.data, folded, pprof, perf script text), or deep profiles of one program; the
-    /// newest run here if none.
+    /// Run folders and .pct files (or another profiler's file: pprof, perf.data, folded, callgrind,
+    /// JSON), or deep profiles of one program; the newest run here if none.
     #[arg(value_name = "DIR|FILE")]
     pub paths: Vec<PathBuf>,
     /// The file to write. What its format has no place for goes into NAME.native beside it. If allocations

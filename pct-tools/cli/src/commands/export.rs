@@ -25,8 +25,8 @@ use std::process::ExitCode;
   pct export --format callgrind -o - > callgrind.out && callgrind_annotate callgrind.out
   pct export --format parquet -o /srv/profiles pct-shop-4711      tables for many hosts (pct-fleet)")]
 pub struct Args {
-    /// Run folders and .pct files (or perf.data, folded, pprof, perf script text); the newest run here if
-    /// none.
+    /// Run folders and .pct files (or another profiler's file: pprof, perf.data, folded, callgrind,
+    /// JSON); the newest run here if none.
     #[arg(value_name = "DIR|FILE")]
     pub paths: Vec<PathBuf>,
     /// In which format: folded, pprof, speedscope, callgrind, chrome, firefox (and otlp, if built with that

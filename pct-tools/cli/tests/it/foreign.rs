@@ -5,7 +5,7 @@ use pct_formats::protobuf::Message;
 use std::path::Path;
 
 /// A pprof file: `main` calls `a` and `b`, with these values of each type.
-fn pprof(types: &[(&str, &str)], a: &[u64], b: &[u64]) -> Vec<u8> {
+pub(crate) fn pprof(types: &[(&str, &str)], a: &[u64], b: &[u64]) -> Vec<u8> {
     let names =
         ["", "main", "a", "b"].into_iter().chain(types.iter().flat_map(|(name, unit)| [*name, *unit]));
     let mut out = Message::default();
@@ -38,7 +38,7 @@ fn pprof(types: &[(&str, &str)], a: &[u64], b: &[u64]) -> Vec<u8> {
 }
 
 /// What a command prints on both streams, and its status.
-fn said(dir: &Path, words: &[&str]) -> (String, i32) {
+pub(crate) fn said(dir: &Path, words: &[&str]) -> (String, i32) {
     let out = pct(dir, words);
     let text = [out.stdout, out.stderr].map(|octets| String::from_utf8(octets).expect("UTF-8")).concat();
     (text, out.status.code().expect("a status"))

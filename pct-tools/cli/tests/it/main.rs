@@ -7,6 +7,7 @@ mod addr2func;
 mod beside;
 mod deep_memory;
 mod foreign;
+mod foreign_matrix;
 mod golden;
 mod hidden;
 mod mcp;

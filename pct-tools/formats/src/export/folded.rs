@@ -1,7 +1,7 @@
 //! Folded stacks: one line per stack, outermost function first, then its number of samples.
 //!
-//! The format has no unit, and all readers take the counts for samples. Of a profile that measures no CPU time the
-//! lines have its own amounts: bytes, counts, nanoseconds of its time.
+//! The format has no unit, and all readers take the counts for samples. Of a profile that measures no CPU time, or
+//! whose number of samples is not known, the lines have its own amounts: bytes, counts, nanoseconds of its time.
 
 use pct_num::round_to_sum;
 use pct_profile::memory::{Measure, MemoryCell};
@@ -20,8 +20,9 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> String {
         let object = tree.nodes[id].label.object(profile);
         object.is_none_or(|object| profile.objects[object].kind != ObjectKind::NotSampled)
     };
+    let is_counted = profile.is_of_cpu_time() && !profile.is_sampled_without_number();
     lines(profile, &tree, |id, own| {
-        let count = if profile.is_of_cpu_time() { own.samples.max(1) } else { own.cpu_ns() };
+        let count = if is_counted { own.samples.max(1) } else { own.cpu_ns() };
         (!own.is_zero() && is_sampled(id) && count > 0).then_some(count)
     })
 }

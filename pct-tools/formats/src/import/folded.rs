@@ -173,8 +173,11 @@ struct Stacks<'t> {
 impl<'t> Stacks<'t> {
     fn new() -> Self {
         let mut b = Builder::new(false);
-        let process =
-            b.process(Process { name: "folded".into(), clock: "imported".into(), ..Process::default() });
+        let process = b.process(Process {
+            name: "folded".into(),
+            clock: pct_profile::model::IMPORTED.into(),
+            ..Process::default()
+        });
         let thread = b.thread(process, 0, "");
         let object = b.object(Object::new("[folded]", ObjectKind::Unknown));
         Self { b, thread, object, frames: FxHashMap::default(), before: ("", Vec::new()) }

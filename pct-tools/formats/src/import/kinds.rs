@@ -33,8 +33,6 @@ const MAGICS: &[(&[u8], &str)] = &[
 
 /// Words that tell which tool wrote a text: all of a row must be in its first part.
 const TEXTS: &[(&[&str], &str)] = &[
-    (&["# callgrind format"], "callgrind's file: callgrind_annotate shows it"),
-    (&["events:", "fn="], "callgrind's or cachegrind's file: callgrind_annotate or cg_annotate shows it"),
     (&["desc:", "time_unit:"], "massif's file: ms_print shows it"),
     (&["heap profile:"], LEGACY),
     (&["--- heap"], LEGACY),
@@ -43,11 +41,6 @@ const TEXTS: &[(&[&str], &str)] = &[
     (&["goroutine profile:"], LEGACY),
     (&["threadcreate profile:"], LEGACY),
     (&["--- thread"], LEGACY),
-    (&["\"$schema\"", "speedscope"], "speedscope's JSON: www.speedscope.app shows it"),
-    (&["\"traceEvents\""], "JSON of Chrome's trace events: chrome://tracing and Perfetto show it"),
-    (&["\"meta\"", "\"threads\""], "JSON of the Gecko profiler: profiler.firefox.com shows it"),
-    (&["\"meta\"", "\"libs\""], "JSON of the Gecko profiler: profiler.firefox.com shows it"),
-    (&["\"nodes\"", "\"callFrame\""], "V8's .cpuprofile: Chrome's developer tools show it"),
     (&["Time and Allocation Profiling Report"], "GHC's .prof: its tree has no weights of single stacks"),
     (&["JOB ", "SAMPLE_UNIT"], "GHC's heap profile: hp2ps draws it"),
     (&["Flat profile:", "cumulative"], "gprof's report, not its samples"),

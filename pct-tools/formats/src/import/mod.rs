@@ -1,23 +1,31 @@
 //! Reads other recorders' data as a profile.
 //!
 //! A file is recognised by its first octets: `PERFILE2` is perf.data; what has a NUL is protobuf and so pprof; the
-//! rest is text: `perf script` output or folded stacks. What is packed by gzip is unpacked first. A text is known by
-//! its form as a whole: a line that does not fit is an error, and what the file seems to be is named (`kinds`).
+//! rest is text: JSON (speedscope, V8, Gecko, trace events), callgrind's lines, `perf script` output or folded stacks.
+//! What is packed by gzip is unpacked first. A text is known by its form as a whole: a line that does not fit is an
+//! error, and what the file seems to be is named (`kinds`).
 //!
 //! A number is shown in the unit that the file gives, or not at all: see [`pct_profile::Quantity`].
 
+mod callgrind;
 pub mod folded;
+mod json;
 mod kinds;
 mod objects;
 pub mod perf_data;
 pub mod perf_script;
 pub mod pprof;
 mod problem;
+mod samples;
+mod types;
 mod unpack;
+mod wanted;
 
 use pct_profile::Profile;
 use problem::Problem;
 use std::path::{Path, PathBuf};
+
+pub use wanted::Wanted;
 
 /// Why a file could not be imported at all.
 #[derive(Debug, thiserror::Error)]
@@ -41,15 +49,6 @@ pub enum ImportError {
         /// What was expected and what was found.
         problem: String,
     },
-}
-
-/// What of a file is read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Wanted<'a> {
-    /// Samples are kept in order of time if the format has an order.
-    pub timeline: bool,
-    /// The sample type (pprof) or event (perf.data, perf script) of this name; `None`: the file's default.
-    pub sample_type: Option<&'a str>,
 }
 
 /// Reads a foreign profile.
@@ -111,12 +110,17 @@ fn recognised(bytes: &[u8], wanted: Wanted<'_>) -> Result<Profile, Problem> {
     }
     let text = String::from_utf8_lossy(bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let read = if perf_script::looks_like(text) {
-        perf_script::read(text, wanted.timeline, wanted.sample_type)
+    let mut profile = if json::looks_like(text) {
+        json::read(text, wanted)?
+    } else if callgrind::looks_like(text) {
+        callgrind::read(text, wanted)?
+    } else if perf_script::looks_like(text) {
+        let read = perf_script::read(text, wanted.timeline, wanted.sample_type);
+        read.map_err(|problem| kinds::named(text, problem))?
     } else {
-        only_default(wanted, "folded text").and_then(|()| folded::read(text))
+        let read = only_default(wanted, "folded text").and_then(|()| folded::read(text));
+        read.map_err(|problem| kinds::named(text, problem))?
     };
-    let mut profile = read.map_err(|problem| kinds::named(text, problem))?;
     if text.contains('\u{fffd}') {
         profile.account.note("names with octets that are no UTF-8 are shown with \u{fffd} in their place");
     }

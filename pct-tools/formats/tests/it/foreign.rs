@@ -258,14 +258,11 @@ fn packed_files_are_unpacked_or_named() {
 #[test]
 fn a_text_is_known_by_its_form_as_a_whole() {
     for (name, text, words) in [
-        ("callgrind", "# callgrind format\nevents: Ir\n\nfn=main\n16 400\n", "callgrind"),
         (
             "legacy pprof",
             "heap profile: 1: 10 [ 2: 20] @ heap/1024\n 1: 10 [1: 10] @ 0x1 0x2\n",
             "go tool pprof",
         ),
-        ("Gecko", "{\"meta\": {\"interval\": 1},\n\"threads\": [], \"n\": 12\n}", "Gecko"),
-        ("Chrome", "{\"traceEvents\": [\n{\"ph\": \"X\", \"ts\": 1\n", "Chrome"),
         ("GHC", "\tTime and Allocation Profiling Report  (Final)\n\n\tx +RTS\n main 12 3\n", "GHC"),
         ("a letter", "Dear Bob,\nplease send me 12\nYours, Ann\n", "line 1"),
         ("one line", "main;a 3\nmain;b 4\nand so on\n", "line 3"),

@@ -15,13 +15,13 @@ type Row = (usize, Vec<usize>, u64);
 /// Names as programs have them.
 const FUNCTIONS: [&str; 5] = ["main", "std::vec<int, 4>::push_back(int&&)", "f 2", "λ", "<T as \"X\">::go"];
 const THREADS: usize = 3;
-const PERIOD_NS: u64 = 1_000_000;
+pub(crate) const PERIOD_NS: u64 = 1_000_000;
 
-fn rows() -> impl Strategy<Value = Vec<Row>> {
+pub(crate) fn rows() -> impl Strategy<Value = Vec<Row>> {
     prop::collection::vec((0..THREADS, prop::collection::vec(0..FUNCTIONS.len(), 1..7), 1_u64..40), 1..25)
 }
 
-fn built(rows: &[Row]) -> Profile {
+pub(crate) fn built(rows: &[Row]) -> Profile {
     let mut b = Builder::new(false);
     let object = b.object(Object::new("/bin/prog", ObjectKind::File));
     let process = b.process(Process { pid: 7, name: "prog".into(), hz: 1000, ..Process::default() });
@@ -39,7 +39,7 @@ fn built(rows: &[Row]) -> Profile {
     b.finish()
 }
 
-fn names(functions: &[usize]) -> Vec<String> {
+pub(crate) fn names(functions: &[usize]) -> Vec<String> {
     functions.iter().map(|function| FUNCTIONS[*function].to_owned()).collect()
 }
 

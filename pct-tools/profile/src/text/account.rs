@@ -61,7 +61,7 @@ fn processes_and_threads(profile: &Profile) -> String {
 
 fn samples_and_clock(profile: &Profile) -> String {
     // Other profilers' files may not say how many samples are behind their values.
-    if profile.total().samples == 0 && !profile.cells.is_empty() && !profile.is_of_cpu_time() {
+    if profile.total().samples == 0 && profile.is_sampled_without_number() {
         return "number of samples not known".into();
     }
     count(profile.total().samples, "sample", "samples") + &clock(profile).unwrap_or_default()

@@ -274,7 +274,8 @@ pub fn csv(profile: &Profile, flat: &Flat, rows: usize) -> String {
 
 /// A number of samples for CSV; empty where another profiler's file does not say it.
 pub(super) fn samples(profile: &Profile, weight: Weight) -> String {
-    let is_known = weight.samples > 0 || profile.is_of_cpu_time();
+    let is_nothing = weight.is_zero() || !profile.is_imported();
+    let is_known = weight.samples > 0 || (profile.is_of_cpu_time() && is_nothing);
     if is_known { weight.samples.to_string() } else { String::new() }
 }
 

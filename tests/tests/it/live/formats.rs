@@ -466,3 +466,96 @@ fn a_recording_that_is_followed_has_the_samples_that_it_has_at_its_end() {
     assert!(samples > 100, "{samples} samples");
     assert_eq!(times.len(), samples);
 }
+
+/// What a command of pct prints.
+fn printed(arguments: &[&str], dir: &Path) -> String {
+    text(&pct(arguments, dir))
+}
+
+#[test]
+fn profiles_that_node_writes_have_its_functions_and_the_time_between_its_samples() {
+    let Some(node) = tool_or_skip("node", "profiles_that_node_writes") else { return };
+    let scratch = tempfile::tempdir().expect("a folder");
+    let script = "function spin(until) { while (Date.now() < until) ; }\nspin(Date.now() + 400);\n";
+    std::fs::write(scratch.path().join("a.js"), script).expect("written");
+    let mut node = Command::new(node);
+    let done = node
+        .args(["--cpu-prof", "--cpu-prof-name=a.cpuprofile", "a.js"])
+        .current_dir(scratch.path())
+        .output();
+    assert!(done.expect("node runs").status.success());
+    let file = std::fs::read(scratch.path().join("a.cpuprofile")).expect("node's profile");
+    let file: serde_json::Value = serde_json::from_slice(&file).expect("JSON");
+    let deltas = file["timeDeltas"].as_array().expect("times").iter().map(|d| d.as_f64().expect("a number"));
+    // V8 may write samples out of order: the sum lies between the first of them and the end.
+    let times: Vec<f64> = deltas
+        .scan(file["startTime"].as_f64().expect("a time"), |at, delta| {
+            *at += delta;
+            Some(*at)
+        })
+        .collect();
+    let first = times.iter().copied().fold(f64::INFINITY, f64::min);
+    let last = times.iter().copied().fold(file["endTime"].as_f64().expect("a time"), f64::max);
+    let rows = printed(&["report", "--by", "leaf", "--format", "csv", "a.cpuprofile"], scratch.path());
+    let seconds = |row: &str| row.split(',').nth(1).and_then(|s| s.parse::<f64>().ok()).unwrap_or(0.0);
+    let sum: f64 = rows.lines().skip(1).map(seconds).sum();
+    assert!((sum - (last - first) / 1e6).abs() < 1e-3, "{sum} s in {rows}, {} us in the file", last - first);
+    let spin = rows.lines().find(|row| row.ends_with("spin")).expect("a row of spin");
+    let samples: f64 = spin.split(',').next().and_then(|s| s.parse().ok()).expect("a number");
+    let id = |node: &serde_json::Value| node["id"].as_u64();
+    let nodes = file["nodes"].as_array().expect("nodes").iter();
+    let spins: Vec<_> =
+        nodes.filter(|node| node["callFrame"]["functionName"] == "spin").filter_map(id).collect();
+    let all = file["samples"].as_array().expect("samples").iter();
+    let counted = all.filter(|sample| spins.contains(&sample.as_u64().expect("a node"))).count();
+    assert!(
+        (samples - counted as f64).abs() < 0.5 && counted > 0,
+        "{samples} samples in {spin}, {counted} in the file"
+    );
+}
+
+#[test]
+fn callgrinds_files_have_the_sums_that_callgrind_annotate_prints() {
+    let Some(valgrind) = tool_or_skip("valgrind", "callgrinds_files_have_the_sums") else { return };
+    let Some(annotate) = tool_or_skip("callgrind_annotate", "callgrinds_files_have_the_sums") else { return };
+    let scratch = tempfile::tempdir().expect("a folder");
+    let source = "#include <stdlib.h>\nstatic int cmp(const void *a, const void *b) { return *(int *)a - *(int *)b; }\n\
+        int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }\n\
+        void sorted(int n) { int *v = malloc(n * 4); for (int i = 0; i < n; i++) v[i] = rand(); qsort(v, n, 4, cmp); free(v); }\n\
+        int main(void) { int s = 0; for (int i = 0; i < 3; i++) s += fib(15); sorted(4000); sorted(100); return s & 1; }\n";
+    std::fs::write(scratch.path().join("t.c"), source).expect("written");
+    let run = |program: &Path, words: &[&str]| {
+        Command::new(program).args(words).current_dir(scratch.path()).output().expect("it runs")
+    };
+    let built = run(Path::new("cc"), &["-g", "-O1", "-fno-inline", "-o", "t", "t.c"]);
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let file = "--callgrind-out-file=t.out";
+    run(&valgrind, &["--tool=callgrind", "--dump-instr=yes", "--collect-jumps=yes", file, "./t"]);
+    let rows = printed(&["report", "--by", "leaf", "--total", "--format", "json", "t.out"], scratch.path());
+    let rows: serde_json::Value = serde_json::from_str(&rows).expect("JSON");
+    for (options, key) in [
+        (&["--threshold=100", "--auto=no"][..], "amount"),
+        (&["--inclusive=yes", "--threshold=100", "--auto=no"], "total_amount"),
+    ] {
+        let text = text(&run(&annotate, &[options, &["t.out"]].concat()));
+        for function in ["cmp", "sorted", "main", "fib"] {
+            // `8,551,138 (92.10%)  t.c:sorted [/tmp/t]`
+            let line = text
+                .lines()
+                .find(|line| line.contains(&format!(":{function} ")))
+                .unwrap_or_else(|| panic!("{function}: {text}"));
+            let said: f64 =
+                line.trim().split(' ').next().expect("a number").replace(',', "").parse().expect("a number");
+            let row = rows["rows"]
+                .as_array()
+                .expect("rows")
+                .iter()
+                .find(|row| row["function"] == function)
+                .expect("a row");
+            let found = row[key].as_f64().unwrap_or_else(|| panic!("{row}"));
+            // Totals are without what is too small to be followed.
+            let slack = if key == "amount" { 0.5 } else { said / 500.0 };
+            assert!((found - said).abs() <= slack, "{function}: {key} {found}, {said} by callgrind_annotate");
+        }
+    }
+}

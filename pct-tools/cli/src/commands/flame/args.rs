@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
   pct flame --wait                       where threads waited for locks (after pct run --wait)
   pct flame --icicle --split thread -o - | less")]
 pub struct Args {
-    /// Run folders and .pct files (or perf.data, folded, pprof, perf script text); the newest run here if none.
+    /// Run folders and .pct files (or another profiler's file: pprof, perf.data, folded, callgrind,
+    /// JSON); the newest run here if none.
     #[arg(value_name = "DIR|FILE")]
     pub paths: Vec<PathBuf>,
     /// The file to write; - is stdout [default: flame.svg in the run's folder, or here].

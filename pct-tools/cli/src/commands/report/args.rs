@@ -30,7 +30,7 @@ use std::path::PathBuf;
   pct report --wait --path                 the critical path: what kept the run from ending sooner
   pct report --format csv > prof.csv       samples,cpu_seconds,share,pid,process,tid,object,function")]
 pub struct Args {
-    /// Run folders and .pct files; the newest run here if none.
+    /// Run folders and .pct files, or another profiler's file; the newest run here if none.
     #[arg(value_name = "DIR|FILE")]
     pub paths: Vec<PathBuf>,
     /// What a row is. owner: the function of the program's own language that ran or called what ran; below it what it

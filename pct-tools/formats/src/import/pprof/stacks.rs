@@ -181,7 +181,7 @@ impl<'a> Build<'a> {
             self.b.process(Process {
                 pid,
                 name: "pprof".into(),
-                clock: "imported".into(),
+                clock: pct_profile::model::IMPORTED.into(),
                 ..Process::default()
             })
         });
