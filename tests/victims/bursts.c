@@ -1,13 +1,15 @@
 /* build: cc -O2 -fno-omit-frame-pointer -pthread
- * bursts SECONDS BURST_US SLEEP_US SYSTEM_PERCENT CALLERS THREADS: each thread works for so much CPU time in bursts,
- * with a sleep behind each burst (0: none). A burst is divided evenly among CALLERS (1 to 4) functions, and so much of it is
- * spent in system calls. Prints the truth per function over all threads, and what getrusage says. */
+ * bursts SECONDS BURST_US SLEEP_US SYSTEM_PERCENT CALLERS THREADS [SPREAD]: each thread works for so much CPU time in
+ * bursts, with a sleep behind each burst (0: none). A burst is divided evenly among CALLERS (1 to 4) functions, and so
+ * much of it is spent in system calls. Each sleep is longer or shorter by chance, by at most the part SPREAD of it (0:
+ * none): sleeps of one length can be in step with the kernel's tick, and samples are then not by chance.
+ * Prints the truth per function over all threads, and what getrusage says. */
 #include "burn.h"
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
-static double seconds, burst, asleep, in_kernel;
+static double seconds, burst, asleep, in_kernel, spread;
 static int callers, zero;
 
 struct job { pthread_t thread; uint64_t dice; double spent[4]; };
@@ -48,11 +50,15 @@ CALLER(3)
 static void *run(void *given) {
     struct job *j = given;
     static void (*const all[4])(struct job *, double) = {caller_0, caller_1, caller_2, caller_3};
-    struct timespec nap = {(long)asleep, (long)((asleep - (long)asleep) * 1e9)};
     double end = thread_cpu() + seconds;
     while (thread_cpu() < end) {
         for (int i = 0; i < callers; i++) all[i](j, burst / callers);
-        if (asleep > 0) nanosleep(&nap, 0);
+        if (asleep > 0) {
+            double chance = (double)(roll(j) >> 11) / (double)(1ull << 52) - 1;
+            double length = asleep * (1 + spread * chance);
+            struct timespec nap = {(long)length, (long)((length - (long)length) * 1e9)};
+            nanosleep(&nap, 0);
+        }
     }
     return 0;
 }
@@ -65,7 +71,8 @@ int main(int argc, char **argv) {
     in_kernel = atof(argv[4]) / 100;
     callers = atoi(argv[5]);
     int threads = atoi(argv[6]);
-    if (threads < 1 || threads > 64 || callers < 1 || callers > 4) return 2;
+    spread = argc > 7 ? atof(argv[7]) : 0;
+    if (spread < 0 || spread > 1 || threads < 1 || threads > 64 || callers < 1 || callers > 4) return 2;
     zero = open("/dev/zero", O_RDONLY);
     static struct job jobs[64];
     for (int i = 0; i < threads; i++) {

@@ -143,10 +143,10 @@ const TICKS: f64 = 250.0;
 fn functions_of_bursts(options: &[&str], threads: &str) {
     let victim = victim("bursts.c");
     draw_on(|times| {
-        // Microseconds of work and of sleep, and percent of system time. (None in step with ticks of 1, 4 or 10 ms.)
+        // Microseconds of work and, on the average, of sleep, and percent of system time.
         let runs = [["1000", "300", "80"], ["310", "470", "50"]].map(|[burst, asleep, in_kernel]| {
             let seconds = longer(3.0, times);
-            let command = [victim.to_str().unwrap(), &seconds, burst, asleep, in_kernel, "4", threads];
+            let command = [victim.to_str().unwrap(), &seconds, burst, asleep, in_kernel, "4", threads, "0.5"];
             let r = run(options, &command);
             let truth = truth(&r.unharmed());
             let below = |name: &str| -> f64 {
