@@ -126,8 +126,8 @@ impl Samples {
     }
 }
 
-/// All amounts as whole numbers of our unit, and how many are none. Times are rounded to nanoseconds, which is not
-/// counted.
+/// All amounts as whole numbers of our unit, and how many of them had a fraction. Times are rounded to nanoseconds, and
+/// their fractions are not counted.
 fn amounts(all: &[Sample], kind: &SampleType) -> Result<(Vec<u64>, u64), Problem> {
     let factor = float(kind.factor());
     let mut sum = 0.0;

@@ -105,7 +105,8 @@ pub(super) fn named(all: &[SampleType], name: &str) -> Result<usize, Problem> {
     })
 }
 
-/// The types at places for which `is_other` holds, in words that begin with `lead`. Empty if there is none.
+/// Names and units of the types that `is_other` picks by their places, with `lead` before them. An empty text if it
+/// picks no type.
 pub(super) fn others(all: &[SampleType], is_other: impl Fn(usize) -> bool, lead: &str) -> String {
     let others: Vec<String> =
         (0..all.len()).filter(|at| is_other(*at)).take(20).map(|at| all[at].words()).collect();

@@ -84,8 +84,9 @@ impl Circles {
         let is_root = |function: &usize| roots[*function] > 0.0;
         heap.extend((0..roots.len()).filter(is_root).map(|function| Reach { cost: f64::INFINITY, function }));
         let mut next = 0;
-        // What no root leads to comes last, in the order of the file.
         for start in 0..roots.len() {
+            // What no root leads to comes last, in the order of the file.
+            heap.push(Reach { cost: 0.0, function: start });
             while let Some(Reach { function, .. }) = heap.pop() {
                 if reached[function].is_none() {
                     reached[function] = Some(next);
@@ -94,12 +95,6 @@ impl Circles {
                     heap.extend(calls[function].iter().map(reach));
                 }
             }
-            if reached[start].is_none() {
-                heap.push(Reach { cost: 0.0, function: start });
-            }
-        }
-        while let Some(Reach { function, .. }) = heap.pop() {
-            reached[function].get_or_insert(usize::MAX);
         }
         let is_outward = |edge: &Edge| {
             let is_inside = self.circle_of[edge.caller] == self.circle_of[edge.callee];
