@@ -6,11 +6,15 @@
 //! crate `pct-preload` with the profile `preload`, and `runlib.rs` includes the bytes. Its target folders lie in
 //! `runtime` in the target folder of the outer build. They are folders of their own, so that the two cargos cannot wait
 //! for each other. Every profile of the outer build shares them, so that the libraries are built once; another checkout
-//! that uses the same target folder does not, since cargo gives libraries of that kind the same name for both. Flags
-//! and wrappers of the outer build (clippy's, coverage's) are cleared: they are not meant for what runs inside other
-//! people's processes. In a checkout without that crate the library is empty and `pct run` says that it has none.
+//! that uses the same target folder does not, since cargo gives libraries of that kind the same name for both. The
+//! crates below `pct-preload` have none of its features: they are compiled for the first library and copied for the
+//! others. Flags and wrappers of the outer build (clippy's, coverage's) are cleared: they are not meant for what runs
+//! inside other people's processes. In a checkout without that crate the library is empty and `pct run` says that it
+//! has none.
 
 use std::env;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -37,13 +41,21 @@ fn main() {
         (Some("waits"), "libpct-waits.so", "PCT_WAITS_LIBRARY_HASH"),
     ] {
         let library = if carried {
-            let target = target_of(&out).join("runtime").join(features.unwrap_or("plain")).join(&checkout);
-            std::fs::read(build(&root, &target, features)).expect("the library that was just built")
+            let runtime = target_of(&out).join("runtime");
+            let target = runtime.join(features.unwrap_or("plain")).join(&checkout);
+            if features.is_some() {
+                let first = runtime.join("plain").join(&checkout).join(triple()).join("preload");
+                let here = target.join(triple()).join("preload");
+                // Whatever is not copied is compiled.
+                let _ = share(&first.join("deps"), &here.join("deps"));
+                let _ = share(&first.join(".fingerprint"), &here.join(".fingerprint"));
+            }
+            fs::read(build(&root, &target, features)).expect("the library that was just built")
         } else {
             Vec::new()
         };
         println!("cargo:rustc-env={variable}={:016x}", fnv(&library));
-        std::fs::write(out.join(name), library).expect("OUT_DIR is writable");
+        fs::write(out.join(name), library).expect("OUT_DIR is writable");
     }
 }
 
@@ -52,8 +64,38 @@ fn target_of(out: &Path) -> &Path {
     out.ancestors().nth(4).expect("OUT_DIR lies deep")
 }
 
+fn triple() -> String {
+    env::var("TARGET").expect("cargo sets it")
+}
+
+/// Copies what was compiled of the crates below `pct-preload`. Cargo tells by the times of files what is up to date:
+/// the copies have the same.
+fn share(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (path, copy) = (entry.path(), to.join(entry.file_name()));
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        // The library itself: deps/libpct.so, deps/pct.d, .fingerprint/pct-preload-HASH.
+        if name.starts_with("libpct.") || name.starts_with("pct.") || name.starts_with("pct-preload-") {
+            continue;
+        }
+        if path.is_dir() {
+            share(&path, &copy)?;
+            continue;
+        }
+        let modified = fs::metadata(&path)?.modified()?;
+        if fs::metadata(&copy).and_then(|metadata| metadata.modified()).ok() != Some(modified) {
+            fs::copy(&path, &copy)?;
+            fs::File::options().append(true).open(&copy)?.set_modified(modified)?;
+        }
+    }
+    Ok(())
+}
+
 fn build(root: &Path, target: &Path, features: Option<&str>) -> PathBuf {
-    let triple = env::var("TARGET").expect("cargo sets it");
+    let triple = triple();
     let mut cargo = Command::new(env::var_os("CARGO").expect("cargo sets it"));
     cargo.current_dir(root);
     cargo.args(["build", "-q", "-p", "pct-preload", "--lib", "--profile", "preload", "--target", &triple]);

@@ -33,29 +33,6 @@ pub fn library() -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(&out.stdout).trim_end())
 }
 
-/// The folder of libpct.a, for programs that link it: `-lpct`.
-///
-/// # Panics
-/// When it does not build.
-pub fn archive() -> &'static Path {
-    static ARCHIVE: OnceLock<PathBuf> = OnceLock::new();
-    ARCHIVE.get_or_init(|| {
-        let target = crate::root().join("target/victims/archive");
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        build.args(["build", "-q", "-p", "pct-static", "--lib", "--profile", "preload", "--target-dir"]);
-        build.arg(&target).current_dir(crate::root());
-        for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
-            build.env_remove(name);
-        }
-        assert!(build.status().expect("cargo can be run").success(), "libpct.a does not build");
-        let folder = target.join("linked");
-        std::fs::create_dir_all(&folder).expect("a folder");
-        std::fs::copy(target.join("preload/libpct_static.a"), folder.join("libpct.a")).expect("copied");
-        folder
-    })
-}
-
 /// What one `pct run` left behind.
 pub struct Run {
     /// The command's (and pct's) exit status and streams.

@@ -110,7 +110,7 @@ int main(int count_of_words, char **words) {
         for (int i = 0; i < 3; i++) pthread_join(threads[i], 0);
     } else if (!strcmp(what, "many")) {
         /* A sampler that looks for new threads meets some in their first moment. */
-        for (int i = 0; i < 3000; i++) {
+        for (int i = 0; i < 1000; i++) {
             pthread_t threads[8];
             for (int k = 0; k < 8; k++) if (pthread_create(&threads[k], 0, briefly, 0)) return 1;
             for (int k = 0; k < 8; k++) pthread_join(threads[k], 0);

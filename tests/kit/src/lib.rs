@@ -9,6 +9,7 @@
 //! - [`kernel_trace`]: a trace of the kernel of a simulated machine, with what happened in it.
 //! - [`started`]: processes that end with their test.
 //! - [`terminal`]: a program on a pseudo terminal.
+//! - [`libraries`]: libpct.so and libpct.a, built once for all tests.
 //! - [`median`]: of several runs.
 //! - [`noise`]: how far an ideal sampler may be from the truth, and tests that draw samples until they are sure.
 //! - [`wait`]: waiting for a condition; [`harm`]: what fails a run at once.
@@ -17,6 +18,7 @@
 pub mod browser;
 pub mod harm;
 pub mod kernel_trace;
+pub mod libraries;
 pub mod noise;
 pub mod started;
 pub mod terminal;

@@ -5,13 +5,13 @@ use object::{Endianness, Object, ObjectSection, ObjectSymbol, SymbolKind, elf};
 
 use std::path::Path;
 
-use crate::{alloc_library, library, waits_library};
+use pct_kit::libraries;
 
 /// All libraries, one after the other.
-fn with_objects(strip: bool, check: impl Fn(&ElfFile64<'_, Endianness>, &[u8])) {
-    with_object(library(strip), &check);
-    with_object(alloc_library(strip), &check);
-    with_object(waits_library(strip), &check);
+fn with_objects(check: impl Fn(&ElfFile64<'_, Endianness>, &[u8])) {
+    with_object(libraries::plain(), &check);
+    with_object(libraries::alloc(), &check);
+    with_object(libraries::waits(), &check);
 }
 
 fn with_object(library: &Path, check: impl FnOnce(&ElfFile64<'_, Endianness>, &[u8])) {
@@ -31,7 +31,7 @@ fn exports(library: &Path) -> Vec<String> {
 
 #[test]
 fn it_needs_no_other_library_and_no_thread_local_storage() {
-    with_objects(true, |file, bytes| {
+    with_objects(|file, bytes| {
         let endian = file.endian();
         let header = file.elf_header();
         // each one costs every process that is profiled some microseconds: see build.rs
@@ -123,14 +123,14 @@ fn it_exports_what_the_shell_lists_and_nothing_else() {
         "timer_create",
         "unshare",
     ];
-    assert_eq!(exports(library(true)), EXPORTS);
+    assert_eq!(exports(libraries::plain()), EXPORTS);
     let mut more: Vec<_> = EXPORTS.iter().chain(ALLOCATES).copied().collect();
     more.sort_unstable();
     if cfg!(target_arch = "x86_64") {
-        assert_eq!(exports(alloc_library(true)), more);
+        assert_eq!(exports(libraries::alloc()), more);
         let mut more: Vec<_> = EXPORTS.iter().chain(WAITS).copied().collect();
         more.sort_unstable();
-        assert_eq!(exports(waits_library(true)), more);
+        assert_eq!(exports(libraries::waits()), more);
     }
 }
 
@@ -207,7 +207,7 @@ const ALLOCATES: &[&str] = &[
 
 #[test]
 fn nothing_in_it_can_panic_or_allocate() {
-    with_objects(false, |file, _| {
+    with_objects(|file, _| {
         let mut functions = 0;
         for symbol in file.symbols() {
             let name = symbol.name().unwrap_or("?");
@@ -224,7 +224,7 @@ fn nothing_in_it_can_panic_or_allocate() {
 
 #[test]
 fn the_note_leads_to_the_three_functions() {
-    with_objects(false, |file, bytes| {
+    with_objects(|file, bytes| {
         let endian = file.endian();
         let mut found = None;
         for segment in file.elf_header().program_headers(endian, bytes).expect("program headers") {
@@ -252,7 +252,7 @@ fn the_note_leads_to_the_three_functions() {
 /// sorts it right only where all code lies behind it, and that is for layout.ld to keep.
 #[test]
 fn the_table_of_functions_is_sorted() {
-    with_objects(true, |file, _| {
+    with_objects(|file, _| {
         let header = file.section_by_name(".eh_frame_hdr").and_then(|section| section.data().ok());
         let (head, table) = header.and_then(|bytes| bytes.split_at_checked(12)).expect("a table");
         // DW_EH_PE_datarel | DW_EH_PE_sdata4: pairs of distances from the header.
@@ -277,7 +277,7 @@ fn whatever_is_placed_by_name_is_there() {
         .map(|pattern| pattern.trim_end_matches('*'))
         .collect();
     assert!(patterns.len() > 15, "{patterns:?}");
-    with_object(library(false), |file, _| {
+    with_object(libraries::plain(), |file, _| {
         let names: Vec<&str> = file.symbols().filter_map(|symbol| symbol.name().ok()).collect();
         for pattern in patterns {
             let part = pattern.trim_end_matches("[1E]");

@@ -7,8 +7,7 @@ use std::sync::OnceLock;
 use pct_format::layout::header as at;
 use pct_format::{Clock, File, Index, State};
 use pct_kit::harm::{harm, unharmed};
-
-use crate::library;
+use pct_kit::libraries;
 
 /// The compiled victim; `None` without a C compiler.
 pub(crate) fn victim() -> Option<&'static Path> {
@@ -75,7 +74,7 @@ impl Run {
         set: impl FnOnce(&mut Command),
     ) -> Run {
         // It may be built now, which takes long.
-        let library = library(true);
+        let library = libraries::plain();
         STOLEN_BEFORE.get_or_init(pct_kit::stolen_seconds);
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = Command::new(program);

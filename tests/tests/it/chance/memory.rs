@@ -24,15 +24,15 @@ fn estimate(of: &Value) -> (f64, f64) {
 
 /// The example of the crate pct-alloc, linked by rustc's own linker or by another one.
 fn arena(linker: &str) -> Option<PathBuf> {
-    let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("arena{linker}"));
+    let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("arena");
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .current_dir(root())
-        .args(["build", "-q", "-p", "pct-alloc", "--example", "arena", "--target-dir"])
+        .args(["rustc", "-q", "-p", "pct-alloc", "--example", "arena", "--target-dir"])
         .arg(&target);
-    cargo.env_remove("CARGO_ENCODED_RUSTFLAGS");
+    cargo.env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("RUSTFLAGS");
     if !linker.is_empty() {
-        cargo.env("RUSTFLAGS", format!("-Clink-arg=-fuse-ld={linker}"));
+        cargo.arg("--").arg(format!("-Clink-arg=-fuse-ld={linker}"));
     }
     let built = cargo.status().expect("cargo runs").success();
     if !built {

@@ -156,12 +156,17 @@ fn attached(python: &Path, method: &str, hz: &str, preloaded: Option<&Path>, tim
 #[test]
 fn attached_by_each_method_from_within_python_is_seen() {
     let library = library();
-    for python in pythons("attached_by_each_method_from_within_python_is_seen") {
+    let methods = [("1", Some(&*library)), ("2", None), ("4", None)];
+    let pythons = pythons("attached_by_each_method_from_within_python_is_seen");
+    for (i, python) in pythons.iter().enumerate() {
+        // Methods differ in how the library gets in; which frames it reads then is a matter of the version. So the
+        // versions take turns.
+        let mine = if pct_kit::long() { &methods[..] } else { &methods[i % 3..=i % 3] };
         // 2000 samples a CPU second of the process. On a crowded machine it may have had 30 ms of its second, as in the
         // test from outside.
-        for (method, preloaded) in [("1", Some(&*library)), ("2", None), ("4", None)] {
+        for (method, preloaded) in mine {
             draw_on(|times| {
-                let counts = attached(&python, method, "2000", preloaded, times);
+                let counts = attached(python, method, "2000", *preloaded, times);
                 are_right(&counts, TORN, &format!("{}, method {method}", python.display()))
             });
         }
@@ -186,7 +191,7 @@ import os, sys, threading, time
 spans = []
 def spin():
     start = time.monotonic()
-    while time.monotonic() < start + 1.5:
+    while time.monotonic() < start + 1:
         for i in range(10000):
             pass
     spans.append((start, time.monotonic()))

@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 
 use pct_format::record::{InterpreterState, LostCode};
 use pct_format::{File, Index};
+use pct_kit::libraries;
 use pct_kit::started::Killed;
-use pct_tests::pct::{archive, binary, run};
+use pct_tests::pct::{binary, run};
 use pct_tests::python::{StackFrame, files, functions, stacks};
 use pct_tests::pythons::pythons;
 use pct_tests::victims::{victim, victim_with};
@@ -158,7 +159,7 @@ fn a_library_that_is_seen_before_it_is_relocated_is_read_afterwards() {
 
 /// The program with CPython inside that has the sampler inside too.
 fn linked_host() -> PathBuf {
-    let command = format!("cc -O1 -g -L{} -Wl,--undefined=pct_on -lpct", archive().display());
+    let command = format!("cc -O1 -g -L{} -Wl,--undefined=pct_on -lpct", libraries::archive().display());
     victim_with("pyhost.c", &command, "linked_pyhost").unwrap_or_else(|e| panic!("{command}: {e}"))
 }
 

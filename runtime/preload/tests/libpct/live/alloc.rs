@@ -10,10 +10,10 @@ use pct_format::heap::{BadEntry, account};
 use pct_format::record::Frame;
 use pct_format::{AllocServer, EntryState, File, HeapSum, Index};
 use pct_kit::harm::{harm, unharmed};
+use pct_kit::libraries;
 use pct_kit::wait::wait_until;
 
 use crate::run::{compiled, quiet};
-use crate::{alloc_library, library};
 
 fn program() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -29,7 +29,7 @@ struct Run {
 fn command(folder: &Path, arguments: &[&str], options: &str, also: &str) -> Command {
     let mut command = Command::new(program().expect("compiled"));
     command.args(arguments).env("TRUTH", folder.join("truth"));
-    command.env("LD_PRELOAD", format!("{}{also}", alloc_library(true).display()));
+    command.env("LD_PRELOAD", format!("{}{also}", libraries::alloc().display()));
     command.env("PCT", format!("out={},{options}", folder.display()));
     command
 }
@@ -277,9 +277,9 @@ fn without_the_feature_malloc_is_the_c_librarys() {
         command.env("PCT", format!("out={},alloc=64K", folder.path().display()));
         unharmed(&command.output().expect("it starts"))
     };
-    let off = asked(library(true));
+    let off = asked(libraries::plain());
     assert!(off.contains("libc.so") || off.contains("ld-musl"), "malloc is {off}");
-    assert!(asked(alloc_library(true)).contains("libpct"), "the wrapper is not there");
+    assert!(asked(libraries::alloc()).contains("libpct"), "the wrapper is not there");
 }
 
 #[test]

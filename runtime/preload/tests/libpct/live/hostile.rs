@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use pct_format::{File, State};
 use pct_kit::harm::{ended_with, unharmed};
+use pct_kit::libraries;
 
 use crate::run::{Account, Run, about, compiled, quiet};
 
@@ -354,7 +355,7 @@ fn scribbling_on_the_live_file_harms_the_recording_alone() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut child = Command::new(program)
             .arg("spin")
-            .env("LD_PRELOAD", crate::library(true))
+            .env("LD_PRELOAD", libraries::plain())
             .env("PCT", format!("out={},hz=5000,limit=256K,mode={mode}", folder.path().display()))
             .spawn()
             .expect("starts");

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use pct_format::{Clock, File, Index, State};
 use pct_kit::harm::{harm, unharmed};
+use pct_kit::libraries;
 use pct_kit::wait::wait_for;
 
-use crate::library;
 use crate::run::{Run, about, account, victim};
 
 const CLOCKS: [&str; 4] = ["auto", "perf", "thread", "itimer"];
@@ -473,7 +473,7 @@ fn a_killed_process_leaves_its_samples() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut child = Command::new(victim)
         .args(["spin", "100"])
-        .env("LD_PRELOAD", library(true))
+        .env("LD_PRELOAD", libraries::plain())
         .env("PCT", format!("out={}", folder.path().display()))
         .spawn()
         .expect("starts");

@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use pct_kit::harm::unharmed;
+use pct_kit::libraries;
 
-use crate::library;
 use crate::run::{compiled, files_in};
 
 /// A page of which it is not sure that it is the thread's stack is asked for by a call that fails with
@@ -16,7 +16,7 @@ fn a_walk_asks_for_no_page_of_a_threads_own_stack() {
     let calls = folder.path().join("calls");
     let mut strace = Command::new("strace");
     strace.args(["-f", "-e", "trace=rt_sigprocmask", "-o"]).arg(&calls);
-    strace.args(["-E", &format!("LD_PRELOAD={}", library(true).display())]);
+    strace.args(["-E", &format!("LD_PRELOAD={}", libraries::plain().display())]);
     strace.args(["-E", &format!("PCT=out={}", folder.path().display())]);
     let output = match strace.arg(victim).output() {
         Ok(output) => output,

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 
 use pct_kit::harm::unharmed;
+use pct_kit::libraries;
 
-use crate::library;
 use crate::run::compiled;
 
 /// Objects of a program that has many.
@@ -38,7 +38,7 @@ const CALLS: usize = 44;
 fn variables(folder: &Path) -> [(&'static str, String); 2] {
     std::fs::write(folder.join("pct.status"), "").expect("a file");
     let options = format!("hz=1,out={}/", folder.display());
-    [("LD_PRELOAD", library(true).display().to_string()), ("PCT", options)]
+    [("LD_PRELOAD", libraries::plain().display().to_string()), ("PCT", options)]
 }
 
 /// Minor faults of all children that were waited for.

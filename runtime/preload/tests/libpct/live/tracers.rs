@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use pct_kit::harm::{harm, unharmed};
+use pct_kit::libraries;
 
-use crate::library;
 use crate::run::{about, files_in, victim};
 
 /// Until the first sample arrives expiries may be as near as a tenth of a millisecond, so a program may stop
@@ -21,7 +21,7 @@ fn under_gdb(seconds: &str, settings: &[&str], folder: &Path) -> Option<Output> 
     for setting in settings {
         gdb.args(["-ex", setting]);
     }
-    gdb.args(["-ex", &format!("set environment LD_PRELOAD {}", library(true).display())]);
+    gdb.args(["-ex", &format!("set environment LD_PRELOAD {}", libraries::plain().display())]);
     gdb.args(["-ex", &format!("set environment PCT out={}", folder.display()), "-ex", "run"]);
     for _ in 0..FEW {
         gdb.args(["-ex", "continue"]);
@@ -75,7 +75,7 @@ fn a_program_in_an_emulator_lives_and_is_sampled() {
     let Some(victim) = victim() else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let mut emulator = Command::new("qemu-x86_64");
-    emulator.args(["-E", &format!("LD_PRELOAD={}", library(true).display())]);
+    emulator.args(["-E", &format!("LD_PRELOAD={}", libraries::plain().display())]);
     emulator.args(["-E", &format!("PCT=out={}", folder.path().display())]);
     let output = match emulator.arg(victim).args(["spin", "0.5"]).output() {
         Ok(output) => output,

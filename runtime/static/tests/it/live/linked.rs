@@ -2,30 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 
 use pct_format::{File, Index, State};
 use pct_kit::harm::{harm, unharmed};
-
-fn archive() -> &'static Path {
-    static ARCHIVE: OnceLock<PathBuf> = OnceLock::new();
-    ARCHIVE.get_or_init(|| {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libpct-archive");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
-        cargo
-            .args(["build", "-q", "-p", "pct-static", "--lib", "--profile", "preload", "--target-dir"])
-            .arg(&target);
-        for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
-            cargo.env_remove(name);
-        }
-        assert!(cargo.status().expect("cargo runs").success(), "libpct.a does not build");
-        let folder = target.join("linked");
-        std::fs::create_dir_all(&folder).expect("made");
-        std::fs::copy(target.join("preload/libpct_static.a"), folder.join("libpct.a")).expect("copied");
-        folder
-    })
-}
+use pct_kit::libraries;
 
 const PROGRAM: &str = r#"
 #include <pct.h>
@@ -70,7 +50,7 @@ fn program(name: &str, flags: &[&str]) -> Option<PathBuf> {
 }
 
 fn compiled(name: &str, text: &str, flags: &[&str]) -> Option<PathBuf> {
-    let folder = archive();
+    let folder = libraries::archive();
     let source = folder.join(format!("{name}.c"));
     std::fs::write(&source, text).expect("written");
     let program = folder.join(name);
