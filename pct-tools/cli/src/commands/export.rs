@@ -9,8 +9,10 @@ use crate::memory::MemoryLook;
 use crate::store::Choice;
 use anyhow::Result;
 use pct_formats::Format;
+use pct_profile::Profile;
 use pct_profile::load::Options;
 use pct_profile::memory::Measure;
+use pct_profile::model::Cell;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -96,7 +98,25 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let cells = args.look.cells(&profile);
     let bytes = pct_formats::export(&profile, &cells, format);
     store(args, format, &paths, "profile", &bytes, face)?;
+    if format.wants_timeline()
+        && let Some(note) = without_time(&profile, &cells)
+    {
+        face.hint(format_args!("note: {note}"));
+    }
     Ok(look::status(&profile.account))
+}
+
+/// What a file leaves out whose samples are in order of time.
+fn without_time(profile: &Profile, cells: &[Cell]) -> Option<String> {
+    let beside = cells.iter().filter(|cell| !profile.is_sampled(cell.stack));
+    let left_out: u64 = beside.map(|cell| cell.weight.cpu_ns()).sum();
+    (left_out > 0).then(|| {
+        format!(
+            "{} are in no sample, and when they were spent is not known: they are not in this file; pprof and callgrind \
+             have them",
+            profile.amount_in_words(left_out)
+        )
+    })
 }
 
 /// Tables of whole recordings: what would leave samples out is refused, since rows are to add up.
@@ -142,5 +162,33 @@ fn store(
             face.hint(path.display());
             Ok(())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pct_profile::model::{Builder, Object, ObjectKind, Process, Weight};
+
+    #[test]
+    fn time_in_no_sample_is_told_of_where_samples_have_an_order() {
+        let mut b = Builder::new(false);
+        let process = b.process(Process::default());
+        let thread = b.thread(process, 1, "");
+        for (kind, samples, user_ns) in
+            [(ObjectKind::File, 1, 5_000_000), (ObjectKind::NotSampled, 0, 46_000_000)]
+        {
+            let object = b.object(Object::new("x", kind));
+            let function = b.function(object, "f");
+            let frame = b.plain_frame(function);
+            let stack = b.stack(None, frame);
+            b.add(thread, stack, Weight { samples, user_ns, system_ns: 0 });
+        }
+        let profile = b.finish();
+        let note = without_time(&profile, &profile.cells).expect("some is in no sample");
+        assert!(note.starts_with("0.046 CPU s are in no sample"), "{note}");
+        let sampled: Vec<Cell> =
+            profile.cells.iter().filter(|cell| profile.is_sampled(cell.stack)).copied().collect();
+        assert_eq!(without_time(&profile, &sampled), None);
     }
 }
