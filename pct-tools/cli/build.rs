@@ -69,13 +69,13 @@ fn triple() -> String {
 }
 
 /// Copies what was compiled of the crates below `pct-preload`. Cargo tells by the times of files what is up to date:
-/// the copies have the same.
+/// the copies have the same. It would also take a part of a file for the whole: they get their names at the end.
 fn share(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        let (path, copy) = (entry.path(), to.join(entry.file_name()));
         let name = entry.file_name();
+        let (path, copy) = (entry.path(), to.join(&name));
         let name = name.to_string_lossy();
         // The library itself: deps/libpct.so, deps/pct.d, .fingerprint/pct-preload-HASH.
         if name.starts_with("libpct.") || name.starts_with("pct.") || name.starts_with("pct-preload-") {
@@ -87,8 +87,10 @@ fn share(from: &Path, to: &Path) -> io::Result<()> {
         }
         let modified = fs::metadata(&path)?.modified()?;
         if fs::metadata(&copy).and_then(|metadata| metadata.modified()).ok() != Some(modified) {
-            fs::copy(&path, &copy)?;
-            fs::File::options().append(true).open(&copy)?.set_modified(modified)?;
+            let part = to.join("part");
+            fs::copy(&path, &part)?;
+            fs::File::options().append(true).open(&part)?.set_modified(modified)?;
+            fs::rename(&part, &copy)?;
         }
     }
     Ok(())

@@ -139,8 +139,8 @@ fn system_time_is_accounted_on_every_clock() {
 const TICKS: f64 = 250.0;
 
 /// Functions that are in the kernel half of the time or more, in bursts of work between sleeps. Each does the same, but
-/// one is always the last before a sleep. The time of each is its own and that of its system calls. (Some 250
-/// samples a second: the first run is never enough.)
+/// one is always the last before a sleep. The time of each is its own and that of its system calls. (The
+/// tick's samples are few: the first run is never enough.)
 fn functions_of_bursts(options: &[&str], threads: u32) {
     let victim = victim("bursts.c");
     draw_on(|times| {
