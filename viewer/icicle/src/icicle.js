@@ -3,10 +3,16 @@
 var me=document.currentScript,svg=me ? me.closest("svg") : document.documentElement;
 if(!svg)return;
 var q=function(s){return svg.querySelector(s);};
+/* a title without what its last brackets have, which may have brackets of their own */
+function named(title){
+for(var depth=0,i=title.length-1;i>0;i--){
+if(title[i]===")")depth++;
+else if(title[i]==="("){depth--;if(!depth)return title.slice(0,i-1);}}
+return title;}
 var shorts=Object.create(null);
 var frames=Array.prototype.map.call(svg.querySelectorAll(".f"),function(g){
 var r=g.querySelector("rect"),title=g.querySelector("title").textContent;
-var name=title.slice(0,title.lastIndexOf(" ("));
+var name=named(title);
 shorts[name]=shorts[name]||g.getAttribute("data-short")||name;
 return {g:g,r:r,t:g.querySelector("text"),name:name,x:parseFloat(r.getAttribute("x")),w:parseFloat(r.getAttribute("width")),y:+r.getAttribute("y")};
 });

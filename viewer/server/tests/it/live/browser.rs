@@ -110,6 +110,19 @@ fn tables_sort_and_filter_and_keys_move() {
 }
 
 #[test]
+fn labels_are_whole_names_whatever_stands_in_brackets_behind_them() {
+    let Some(chromium) = chromium() else { return };
+    let mut tree = Tree::new("all (1)");
+    tree.add_stack(["main", "T::f(int (*)(char))"], 30);
+    let options = Options { unit: "of Ir (count)".to_owned(), ..Options::default() };
+    let html = format!("<!doctype html><title>x</title><body>{}</body>", svg(&tree, &options));
+    let script = r#"
+        window.dispatchEvent(new Event("resize"));
+        document.title=[].map.call(document.querySelectorAll(".f text"),function(t){return t.textContent;}).join(", ");"#;
+    assert_eq!(findings(&chromium, &html, "", script), "all (1), main, T::f(int (*)(char))");
+}
+
+#[test]
 fn pictures_zoom_and_search() {
     let Some(chromium) = chromium() else { return };
     let mut tree = Tree::new("all");
