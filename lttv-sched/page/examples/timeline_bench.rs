@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lttv_modules::timeline::tile::{TileId, level_for};
-use lttv_page::recording::{Function, Sample, Thread};
+use lttv_page::recording::{Function, Sample, Thread, TimeOf};
 use lttv_page::store::Asker;
 use lttv_page::tiles::{TileAsk, tile};
 use lttv_page::view::LaneRef;
@@ -54,7 +54,7 @@ fn recording(samples: i64, threads: i64) -> Recording {
     Recording {
         name: "bench".into(),
         start_ns: START,
-        by_wall_clock: false,
+        time: TimeOf::Cpu,
         threads: threads.collect(),
         functions: (0..FUNCTIONS).map(function).collect(),
         stacks: (0..FUNCTIONS).collect(),

@@ -8,6 +8,7 @@ use lttv_modules::timeline::lanes::{BLOCKED, IDLE, Key, Lane, LaneKind, LaneOf, 
 use lttv_modules::timeline::tile::{TileId, level_for};
 use pct_icicle::colour::{Rgb, name_hash};
 
+use crate::recording::TimeOf;
 use crate::store::Store;
 use crate::sums::{LaneSum, ViewSums};
 use crate::view::{LaneRef, View};
@@ -23,8 +24,8 @@ pub struct BoardRow {
     pub of: LaneOf,
     /// Its name.
     pub name: String,
-    /// Its samples are of running and waiting, by the wall clock; else of CPU time.
-    pub by_wall_clock: bool,
+    /// What its samples are amounts of.
+    pub time: TimeOf,
     /// What it holds of the range that is seen, as far as that was read.
     pub sum: LaneSum,
 }
@@ -175,13 +176,13 @@ fn rows_of(store: &Store, trace: usize) -> Vec<BoardRow> {
         }
     }
     let recording = store.trace(trace).and_then(|shown| shown.recording.as_ref());
-    let by_wall_clock = recording.is_some_and(|recording| recording.by_wall_clock);
+    let time = recording.map_or(TimeOf::Cpu, |recording| recording.time.clone());
     let rows = lanes.into_iter().enumerate().zip(sums).map(|((lane, of), sum)| BoardRow {
         id: LaneRef { trace, lane },
         kind: of.kind,
         of: of.of,
         name: of.name.to_string(),
-        by_wall_clock,
+        time: time.clone(),
         sum,
     });
     // A lane without anything in it was made ahead of its events.

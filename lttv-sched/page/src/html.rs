@@ -23,6 +23,7 @@ use crate::sums::{SlotUnit, ViewSums};
 use crate::view::{Tab, View, link};
 use crate::words::{cut, duration, seconds, share, short, since};
 use range::{tab_of, window_markup};
+use std::borrow::Cow;
 
 const STYLE: &str = include_str!("assets/timeline.css");
 const SCRIPT: &str = include_str!("assets/timeline.js");
@@ -188,7 +189,7 @@ fn notes(store: &Store) -> Markup {
         @if empty { p.warning { "There is no sample and no event with a time in it." } }
         @if lost > 0 { p.warning.lost { "Lost while recording: " (thousands(lost)) " events or samples; they are in no lane." } }
         @if !notes.is_empty() {
-            details.notes { summary { (notes.len()) " notes" } ul { @for note in &notes { li { (note) } } } }
+            details.notes { summary { (pct_num::count(notes.len() as u64, "note", "notes")) } ul { @for note in &notes { li { (note) } } } }
         }
     }
 }
@@ -327,15 +328,12 @@ fn ran(part: u64, whole: u64) -> String {
 }
 
 /// What a lane holds of what is seen, and what that number is. `ns` is the time that is seen.
-fn amount(row: &BoardRow, ns: u64) -> (String, &'static str) {
+fn amount(row: &BoardRow, ns: u64) -> (String, Cow<'static, str>) {
     match row.kind {
-        LaneKind::Samples if row.by_wall_clock => {
-            (time(row.sum.w, ns), "running and waiting in what is seen")
-        }
-        LaneKind::Samples => (time(row.sum.w, ns), "CPU time in what is seen"),
-        LaneKind::Events => (thousands(row.sum.n), "events in what is seen"),
-        LaneKind::Cpu => (ran(row.sum.running, ns), "of the time that is seen this CPU ran something"),
-        LaneKind::Thread => (ran(row.sum.running, ns), "of the time that is seen this thread ran"),
+        LaneKind::Samples => (time(row.sum.w, ns), row.time.in_lane().into()),
+        LaneKind::Events => (thousands(row.sum.n), "events in what is seen".into()),
+        LaneKind::Cpu => (ran(row.sum.running, ns), "of the time that is seen this CPU ran something".into()),
+        LaneKind::Thread => (ran(row.sum.running, ns), "of the time that is seen this thread ran".into()),
     }
 }
 
@@ -355,7 +353,7 @@ fn lanes_markup(board: &Board, view: &View, span: (i64, i64)) -> Markup {
             @let alone = View { lane: Some(row.id), ..view.clone() };
             @let (name, number) = parted(&row.name);
             @let (amount, meaning) = amount(row, ns);
-            div class={ "row " (row.kind.name()) } data-id=(row.id) data-kind=(row.kind.name()) data-h=(row.height()) data-clock=(if row.by_wall_clock { "wall" } else { "CPU" })
+            div class={ "row " (row.kind.name()) } data-id=(row.id) data-kind=(row.kind.name()) data-h=(row.height()) data-clock=(row.time.after_unit())
                 style={ "height:" (row.height()) "px;margin-bottom:" (GAP) "px" } {
                 a href=(link(&alone)) title=(row.name) { span.name { (cut(name, 40)) } span.number { (number) } }
                 span.amount title=(meaning) { (amount) }
@@ -377,16 +375,12 @@ pub(crate) fn lanes(store: &Store, view: &View) -> String {
 
 fn legend(board: &Board) -> Markup {
     let states = board.rows.iter().any(|row| matches!(row.kind, LaneKind::Cpu | LaneKind::Thread));
-    let sampled = |by_wall_clock: bool| {
-        let mut rows = board.rows.iter().filter(|row| row.kind == LaneKind::Samples);
-        rows.any(|row| row.by_wall_clock == by_wall_clock)
-    };
-    let share = match (sampled(false), sampled(true)) {
-        (true, false) => Some("mean share of a CPU"),
-        (false, true) => Some("share of the time, running or waiting"),
-        (true, true) => Some("mean share of a CPU (by the wall clock: of the time)"),
-        (false, false) => None,
-    };
+    let mut heights: Vec<&str> = Vec::new();
+    for row in board.rows.iter().filter(|row| row.kind == LaneKind::Samples) {
+        if !heights.contains(&row.time.height()) {
+            heights.push(row.time.height());
+        }
+    }
     html! {
         ul.legend {
             li.hint { "drag over the lanes to select a range, click a name to see its thread alone" }
@@ -395,7 +389,7 @@ fn legend(board: &Board) -> Markup {
                     li { span.swatch style={ "background:" (colour_of_state(key)) } {} (name) }
                 }
             }
-            @if let Some(share) = share { li { "samples: height = " (share) ", colour = language, program or library with most time" } }
+            @if !heights.is_empty() { li { "samples: height = " (heights.join(", or ")) ", colour = language, program or library with most time" } }
         }
     }
 }

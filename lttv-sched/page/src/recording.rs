@@ -49,14 +49,82 @@ pub struct Function {
     pub group: Arc<str>,
 }
 
+/// What the nanoseconds of samples are amounts of.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum TimeOf {
+    /// Time on a processor.
+    #[default]
+    Cpu,
+    /// Time by the wall clock, running and waiting.
+    Wall,
+    /// A time that another profiler's file names so.
+    Named(Arc<str>),
+    /// No time is known: each sample stands for a millisecond.
+    Samples,
+}
+
+impl TimeOf {
+    /// What it is called: `CPU`, `duration`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Cpu => "CPU",
+            Self::Wall => "wall",
+            Self::Named(name) => name,
+            Self::Samples => "1 ms a sample",
+        }
+    }
+
+    /// What stands behind an amount that has its unit: `CPU`, `of duration`.
+    #[must_use]
+    pub fn after_unit(&self) -> String {
+        match self {
+            Self::Cpu | Self::Wall => self.name().to_owned(),
+            Self::Named(name) => format!("of {name}"),
+            Self::Samples => format!("at {}", self.name()),
+        }
+    }
+
+    /// The unit of seconds, for the head of a column too: `CPU s`, `s of duration`.
+    #[must_use]
+    pub fn unit(&self) -> String {
+        match self {
+            Self::Cpu | Self::Wall => format!("{} s", self.after_unit()),
+            Self::Named(_) | Self::Samples => format!("s {}", self.after_unit()),
+        }
+    }
+
+    /// What the number beside a lane is.
+    #[must_use]
+    pub fn in_lane(&self) -> String {
+        match self {
+            Self::Cpu => "CPU time in what is seen".into(),
+            Self::Wall => "running and waiting in what is seen".into(),
+            Self::Named(name) => format!("{name} in what is seen"),
+            Self::Samples => "samples in what is seen, at 1 ms each".into(),
+        }
+    }
+
+    /// What the height of a lane is a share of.
+    #[must_use]
+    pub fn height(&self) -> &'static str {
+        match self {
+            Self::Cpu => "mean share of a CPU",
+            Self::Wall => "share of the time, running or waiting",
+            Self::Named(_) => "share of the time",
+            Self::Samples => "samples a millisecond",
+        }
+    }
+}
+
 /// A recording.
 pub struct Recording {
     /// Its name for people: the path.
     pub name: String,
     /// When the recorded program began, ns since 1970: the time from which `pct report --from` counts.
     pub start_ns: i64,
-    /// Its samples are of running and waiting, by the wall clock; else of CPU time.
-    pub by_wall_clock: bool,
+    /// What its samples are amounts of.
+    pub time: TimeOf,
     /// The threads; places in this list name threads in [`Window::threads`](crate::windows::Window::threads).
     pub threads: Vec<Thread>,
     /// The functions.
@@ -71,13 +139,6 @@ pub struct Recording {
     pub notes: Vec<String>,
     /// Answers what a range spent where.
     pub windows: Arc<dyn Windows>,
-}
-
-impl Recording {
-    /// What its samples are amounts of: `CPU` or `wall`.
-    pub(crate) fn clock(&self) -> &'static str {
-        if self.by_wall_clock { "wall" } else { "CPU" }
-    }
 }
 
 /// What the source keeps: samples by thread, then the marks.
@@ -342,7 +403,7 @@ pub(crate) mod tests {
         Recording {
             name: "two threads".into(),
             start_ns: 1_000_000_000,
-            by_wall_clock: false,
+            time: TimeOf::Cpu,
             threads: vec![thread(10, &|_| 0), thread(11, &|i| if i % 2 == 0 { 1 } else { 2 })],
             functions: ["one", "two", "three<T>"].map(function).into(),
             stacks: [0, 1, 2].into(),

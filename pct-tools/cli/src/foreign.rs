@@ -7,9 +7,14 @@ use pct_profile::model::Weight;
 use pct_profile::{Filter, Profile, Quantity, Unit};
 use std::path::{Path, PathBuf};
 
+/// Whether the times of samples are asked for: other profilers' files have one list of them for all threads.
+fn wants_times(options: &Options) -> bool {
+    options.timeline || options.by_thread
+}
+
 /// What is read of another profiler's file.
 pub(crate) fn wanted(options: &Options) -> Wanted<'_> {
-    let timeline = options.timeline || options.window.is_some();
+    let timeline = wants_times(options) || options.window.is_some();
     Wanted { timeline, sample_type: options.sample_type.as_deref() }
 }
 
@@ -24,7 +29,7 @@ pub(crate) fn in_window(mut profile: Profile, options: &Options) -> Result<Profi
     profile.timeline.retain(|sample| (from..to).contains(&sample.time_ns));
     let outside = all - profile.timeline.len();
     profile.account.outside_window = (outside > 0).then_some((outside as u64, last));
-    if !options.timeline {
+    if !wants_times(options) {
         profile.timeline.clear();
     }
     Ok(profile)
@@ -78,8 +83,8 @@ pub(crate) fn as_cpu_time(mut profile: Profile) -> Result<Profile> {
         let others = profile.account.notes.iter().find(|note| note.contains("--type"));
         let others = others.map(|note| format!("; {note}")).unwrap_or_default();
         bail!(
-            "{}: {instead}; pct report, flame, diff and export (as pprof, folded, speedscope or callgrind) take them as \
-             they are{others}",
+            "{}: {instead}; pct report, view, flame, diff, annotate, deep and export (as pprof, folded, speedscope or \
+             callgrind) take them as they are{others}",
             profile.title
         );
     }

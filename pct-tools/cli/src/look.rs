@@ -272,7 +272,15 @@ fn load_telling(paths: &[PathBuf], options: &Options, progress: load::Progress<'
 /// # Errors
 /// As [`load()`].
 pub fn load_quietly(paths: &[PathBuf], options: &Options) -> Result<Profile> {
-    as_cpu_time(load_telling(paths, options, &mut |_, _, _| {})?)
+    as_cpu_time(load_any_quantity_quietly(paths, options)?)
+}
+
+/// [`load_any_quantity`] without a progress bar.
+///
+/// # Errors
+/// As [`load_any_quantity`].
+pub fn load_any_quantity_quietly(paths: &[PathBuf], options: &Options) -> Result<Profile> {
+    load_telling(paths, options, &mut |_, _, _| {})
 }
 
 /// The cells weighed by latency.
@@ -319,7 +327,7 @@ pub fn status(account: &Account) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use super::{Options, load_quietly, number, time, within};
+    use super::{Options, load_any_quantity_quietly, number, time, within};
     use crate::errors::Usage;
 
     #[test]
@@ -336,7 +344,7 @@ mod tests {
     #[test]
     fn a_window_that_ends_before_it_begins_is_wrong_usage() {
         let options = Options { window: Some((2, 1)), ..Options::default() };
-        let why = load_quietly(&["/nonexistent".into()], &options).expect_err("refused");
+        let why = load_any_quantity_quietly(&["/nonexistent".into()], &options).expect_err("refused");
         assert!(why.is::<Usage>(), "{why:#}");
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::call_tree;
 use crate::board::lane_of;
-use crate::recording::Recording;
+use crate::recording::{Recording, TimeOf};
 use crate::store::{Shown, Store};
 use crate::view::{FunctionOrder, Tab, View, choose, encoded, link};
 use crate::windows::{
@@ -80,8 +80,8 @@ pub(super) fn section(store: &Store, view: &View, tab: Tab, nonce: Option<&str>)
 }
 
 /// What the samples of a recording are amounts of.
-fn clock_of(shown: &Shown) -> &'static str {
-    shown.recording.as_ref().map_or("CPU", |recording| recording.clock())
+fn time_in(shown: &Shown) -> TimeOf {
+    shown.recording.as_ref().map_or(TimeOf::Cpu, |recording| recording.time.clone())
 }
 
 /// Each recording's head, and what is made of its sums.
@@ -91,7 +91,7 @@ fn each(store: &Store, view: &View, trees: &Trees, make: impl Fn(&Shown, &Window
             @match sums {
                 Err(why) => p.warning { (why) },
                 Ok(sums) => {
-                    p { b { (short(&shown.name)) } ": " (thousands(sums.samples)) " samples, " (seconds(sums.cpu_ns)) " " (clock_of(shown)) " s"
+                    p { b { (short(&shown.name)) } ": " (thousands(sums.samples)) " samples, " (seconds(sums.cpu_ns)) " " (time_in(shown).unit())
                         span.soft { " the same here: " code { (report(store, shown, view)) } } }
                     (files(view, at, shown.recording.as_ref().and_then(|recording| recording.windows.archive_name())))
                     @if sums.samples > 0 { (make(shown, &sums)) }
@@ -375,7 +375,7 @@ fn functions(of: &Shown, sums: &WindowSums, view: &View) -> Markup {
                         @if by == view.by { (word) } @else { a href=(link(&View { by, ..view.clone() })) { (word) } }
                     }
                 }
-                th { (clock_of(of)) " s" } th { "samples" } th.l { "function" } th.l { "object" }
+                th { (time_in(of).unit()) } th { "samples" } th.l { "function" } th.l { "object" }
             } }
             tbody {
                 @for row in shown {
@@ -447,7 +447,7 @@ pub(crate) fn json_of(store: &Store, view: &View) -> Result<Value, String> {
         });
         let functions: Vec<Value> = functions.collect();
         recordings.push(
-            json!({"name": shown.name, "samples": sums.samples, "cpu_ns": sums.cpu_ns, "clock": clock_of(shown), "functions": functions}),
+            json!({"name": shown.name, "samples": sums.samples, "cpu_ns": sums.cpu_ns, "clock": time_in(shown).name(), "functions": functions}),
         );
     }
     Ok(json!({"v": 1, "from": from.to_string(), "to": to.to_string(), "recordings": recordings}))

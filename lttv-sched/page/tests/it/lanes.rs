@@ -8,7 +8,7 @@ use lttv_modules::timeline::LaneTile;
 use lttv_modules::timeline::cells::Cell;
 use lttv_modules::timeline::lanes::Lane;
 use lttv_modules::timeline::tile::TileId;
-use lttv_page::recording::{Function, Sample, Thread};
+use lttv_page::recording::{Function, Sample, Thread, TimeOf};
 use lttv_page::store::Asker;
 use lttv_page::windows::Unanswered;
 use lttv_page::{Recording, Shown, Store};
@@ -46,7 +46,7 @@ fn recording(dice: &mut Dice) -> Recording {
     Recording {
         name: "random".into(),
         start_ns: START,
-        by_wall_clock: false,
+        time: TimeOf::Cpu,
         threads: (0..6).map(|n| thread(dice, n)).collect(),
         functions: (0..3).map(function).collect(),
         stacks: [0, 1, 2, 1, 0].into(),

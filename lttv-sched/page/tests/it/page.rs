@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lttv_engine::source::Value;
 use lttv_engine::synthetic::{SyntheticEvent, SyntheticFile, SyntheticTrace};
 use lttv_modules::timeline::lanes::STATES;
+use lttv_page::recording::TimeOf;
 use lttv_page::{Recording, Shown, TimelinePage};
 use pct_kit::wait::wait_for;
 use pct_server::answer::Answers as _;
@@ -189,17 +190,21 @@ fn a_recording_and_a_kernel_trace_lie_on_one_axis_and_a_threads_lanes_together()
 }
 
 #[test]
-fn a_recording_by_the_wall_clock_is_nowhere_called_cpu_time() {
-    for (by_wall_clock, unit, absent) in [(true, "wall s", "CPU"), (false, "CPU s", "wall s")] {
-        let page =
-            TimelinePage::new(whole(vec![Shown::recording(Recording { by_wall_clock, ..recording() })]));
+fn what_is_no_cpu_time_is_nowhere_called_so() {
+    for (time, unit, word, absent) in [
+        (TimeOf::Wall, "wall s", "wall", "CPU"),
+        (TimeOf::Cpu, "CPU s", "CPU", "wall s"),
+        (TimeOf::Named("delay".into()), "s of delay", "delay", "CPU"),
+        (TimeOf::Samples, "s at 1 ms a sample", "1 ms a sample", "CPU"),
+    ] {
+        let page = TimelinePage::new(whole(vec![Shown::recording(Recording { time, ..recording() })]));
         let html = get(&page, "/tl", "part=1").body;
         // What is said of these samples: the help is about any.
         let said = html.split("<dialog").next().expect("a page");
         assert!(said.contains(&format!(" {unit}<")) && said.contains(&format!("<th>{unit}</th>")), "{said}");
         assert!(!said.contains(absent), "{absent}: {said}");
         let figures = json(&get(&page, "/tl/window.json", "").body);
-        assert_eq!(figures["recordings"][0]["clock"], unit.trim_end_matches(" s"));
+        assert_eq!(figures["recordings"][0]["clock"], word);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lttv_page::recording::{Function, Sample, Thread};
+use lttv_page::recording::{Function, Sample, Thread, TimeOf};
 use lttv_page::windows::{
     CallNode, FileFormat, Filters, FunctionRow, ListedLine, Listing, Listings, SampledTime, Transform,
     TransformKind, Trees,
@@ -181,7 +181,7 @@ pub(crate) fn recording_times(more: u64) -> Recording {
     Recording {
         name: "pct-prog-500".into(),
         start_ns: START,
-        by_wall_clock: false,
+        time: TimeOf::Cpu,
         threads: threads(),
         functions: FUNCTIONS.map(function).into(),
         stacks: [0, 1, 2].into(),

@@ -43,7 +43,7 @@ pub(super) fn served(
     let paths = look::paths(paths)?;
     let origin = AtPaths { paths: paths.clone(), shifts: shifts.to_vec() };
     let stamp = origin.stamp();
-    let mut read = |paths: &[PathBuf], options: &Options| look::load(paths, options, face);
+    let mut read = |paths: &[PathBuf], options: &Options| look::load_any_quantity(paths, options, face);
     let (shown, errors) = open_all(&paths, shifts, &mut read);
     if shown.is_empty() {
         let first = errors.into_iter().next();

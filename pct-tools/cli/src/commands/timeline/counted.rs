@@ -203,9 +203,10 @@ impl Counted {
         let mut stack: Vec<String> =
             outwards.map(|(_, frame)| tame(&profile.functions[frame.function].name)).collect();
         stack.reverse();
+        let of_cpu = profile.is_of_cpu_time() && !profile.by_wall_clock();
         json!({
             "ns": sample.time_ns, "pid": process.pid, "tid": thread.tid, "thread": tame(&thread.name),
-            "cpu_ns": sample.weight_ns, "stack": stack,
+            (if of_cpu { "cpu_ns" } else { "weight_ns" }): sample.weight_ns, "stack": stack,
         })
         .to_string()
     }

@@ -1,15 +1,16 @@
 //! Recordings and traces as the timeline page takes them.
 
 use super::counted::Counted;
+use crate::foreign::as_cpu_time;
 use crate::look;
 use anyhow::{Context as _, Result};
 use lttv_page::Shown;
-use lttv_page::recording::{Function, Recording, Sample, Samples, Thread};
+use lttv_page::recording::{Function, Recording, Sample, Samples, Thread, TimeOf};
 use pct_formats::flame;
-use pct_profile::Profile;
 use pct_profile::fold::{add_own_work, beginnings};
 use pct_profile::load::{self, Options};
 use pct_profile::model::{Cell, FunctionId, Id as _, StackId, ThreadId, Weight};
+use pct_profile::{Profile, Quantity, Unit};
 use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -107,7 +108,7 @@ pub(super) fn recording(path: &Path, files: &[PathBuf], options: &Options, read:
         "{}: its {total} samples have no times",
         path.display()
     );
-    Ok(Shown::recording(plain((path, files), profile)))
+    Ok(Shown::recording(plain((path, files), by_time(profile)?)))
 }
 
 /// The cells of all threads together; they were loaded as sums of the threads of each file. Ranges are counted from the
@@ -142,8 +143,19 @@ fn cells_of_threads(samples: &[Samples]) -> Vec<Cell> {
     cells
 }
 
+/// The profile, its samples weighed by a time, and what time that is.
+fn by_time(profile: Profile) -> Result<(Profile, TimeOf)> {
+    let time = match &profile.quantity {
+        Quantity::Processor if profile.by_wall_clock() => TimeOf::Wall,
+        Quantity::Processor => TimeOf::Cpu,
+        Quantity::Foreign { name, unit: Unit::Time } => TimeOf::Named(pct_text::visible(name).into()),
+        Quantity::Foreign { .. } => return Ok((as_cpu_time(profile)?, TimeOf::Samples)),
+    };
+    Ok((profile, time))
+}
+
 /// A profile as plain data. Its samples move to the page's threads: there may be many, and both need them.
-fn plain((path, files): (&Path, &[PathBuf]), mut profile: Profile) -> Recording {
+fn plain((path, files): (&Path, &[PathBuf]), (mut profile, time): (Profile, TimeOf)) -> Recording {
     let start = i64::try_from(profile.start_realtime_ns).unwrap_or(i64::MAX);
     let at = |time_ns: u64| start.saturating_add(i64::try_from(time_ns).unwrap_or(i64::MAX));
     let mut samples: Vec<Samples> = vec![Samples::default(); profile.threads.len()];
@@ -199,7 +211,7 @@ fn plain((path, files): (&Path, &[PathBuf]), mut profile: Profile) -> Recording 
     Recording {
         name: path.display().to_string(),
         start_ns: start,
-        by_wall_clock: profile.by_wall_clock(),
+        time,
         functions,
         stacks,
         groups,

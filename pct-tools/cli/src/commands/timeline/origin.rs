@@ -26,7 +26,7 @@ impl Origin for AtPaths {
     }
 
     fn open(&self) -> Result<Vec<Shown>, String> {
-        let (shown, errors) = open_all(&self.paths, &self.shifts, &mut look::load_quietly);
+        let (shown, errors) = open_all(&self.paths, &self.shifts, &mut look::load_any_quantity_quietly);
         // Half of what there was would look like less than there is.
         errors.first().map_or(Ok(shown), |error| Err(crate::errors::chain(error)))
     }
@@ -44,7 +44,7 @@ impl ChosenOf {
         let typed = vec![self.path.clone()];
         let paths = if self.choice.is_made() { self.choice.paths(&typed)? } else { typed };
         let options = Options { by_thread: true, frames: self.frames, ..look::defaults() };
-        recording(&self.path, &paths, &self.choice.narrow(options), &mut look::load_quietly)
+        recording(&self.path, &paths, &self.choice.narrow(options), &mut look::load_any_quantity_quietly)
     }
 }
 

@@ -110,6 +110,45 @@ fn every_recording_of_a_view_has_a_timeline_that_leads_back() {
     assert_eq!(json(&serving.get("of/0/tl/window.json"))["recordings"][0]["samples"], 1000);
 }
 
+#[test]
+fn a_timeline_of_another_profilers_file_is_in_the_time_that_the_file_has() {
+    let cpu_profile = r#"{"nodes": [{"id": 1, "callFrame": {"functionName": "main", "url": "a.js", "lineNumber": 0}}],
+        "startTime": 0, "endTime": 40000, "samples": [1, 1], "timeDeltas": [0, 10000]}"#;
+    let sample = |at: &str, event: &str| format!("p 5 {at}: 30000000 {event}: \n\t1 a+0x1 (/bin/p)\n\n");
+    let dir = tempfile::tempdir().expect("a folder");
+    for (name, text, clock, samples, ns) in [
+        ("x.cpuprofile", cpu_profile.to_owned(), "wall", 2, 40_000_000),
+        (
+            "clock.txt",
+            ["7.500000", "7.600000"].map(|at| sample(at, "cpu-clock")).concat(),
+            "CPU",
+            2,
+            60_000_000,
+        ),
+        (
+            "cycles.txt",
+            ["7.500000", "7.600000"].map(|at| sample(at, "cycles")).concat(),
+            "1 ms a sample",
+            2,
+            2_000_000,
+        ),
+    ] {
+        std::fs::write(dir.path().join(name), text).expect("written");
+        let serving = Serving::of(dir.path(), &[name]);
+        let page = serving.get("of/0/tl");
+        assert!(!page.contains("This cannot be shown"), "{name}: {page}");
+        let sums = &json(&serving.get("of/0/tl/window.json"))["recordings"][0];
+        assert_eq!(
+            (sums["clock"].as_str(), sums["samples"].as_u64()),
+            (Some(clock), Some(samples)),
+            "{name}: {sums}"
+        );
+        assert_eq!(sums["cpu_ns"], ns, "{name}: {sums}");
+        let lines = serving.get("of/0/tl/file?as=jsonl");
+        assert_eq!(lines.contains("\"weight_ns\""), clock == "wall", "{name}: {lines}");
+    }
+}
+
 /// A recording of functions in six libraries that are not there: the first half of its time is spent in other ones
 /// than the second.
 fn recording_of_libraries() -> Vec<u8> {
