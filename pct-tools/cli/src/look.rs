@@ -267,14 +267,6 @@ fn load_telling(paths: &[PathBuf], options: &Options, progress: load::Progress<'
     Ok(load::load_with(paths, options, progress)?)
 }
 
-/// The same without a progress bar.
-///
-/// # Errors
-/// As [`load()`].
-pub fn load_quietly(paths: &[PathBuf], options: &Options) -> Result<Profile> {
-    as_cpu_time(load_any_quantity_quietly(paths, options)?)
-}
-
 /// [`load_any_quantity`] without a progress bar.
 ///
 /// # Errors

@@ -4,12 +4,13 @@
 //! |---|---|
 //! | procedure | a function of an object; its module is the object's name |
 //! | call site | a line of a function and whom it calls there: as people see it, however many addresses call |
-//! | context, edge | those of the graph; quanta are nanoseconds, everything else is 0 |
+//! | context, edge | those of the graph; quanta are the samples' weights, everything else is 0 |
 //!
 //! The root is `<program>` with one callback site, below which the ways in are: main, the threads' start functions.
 
 use crate::graph::{Edge, EdgeId, Graph, GroupId, Proc, ROOT_SITE, Site, SiteId};
-use pct_deep::native::Allocated;
+use crate::measured::measured;
+use pct_deep::native::{Allocated, NATIVE_ROOT};
 use pct_deep::{
     Builder, Counts, Coverage, CsdId, Css, CssId, CssKind, DeepData, DeepError, Header, Id, Own, PdId,
     PredOrFunc, ProcLabel, ProcStatic, PsId, SiteKind, Slot, StrId, Strings,
@@ -30,9 +31,6 @@ pub enum NativeError {
     #[error(transparent)]
     Deep(#[from] DeepError),
 }
-
-/// Ticks of a second: quanta are nanoseconds.
-pub const TICKS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Blocks and octets of an edge in a view of memory.
 fn blocks_and_octets(memory: Allocated, edge: &Edge) -> (f64, f64) {
@@ -82,7 +80,7 @@ pub fn deep_and_procs(
         bytes_per_word: 8,
         canonical: false,
         coverage: Coverage::None,
-        ticks_per_second: TICKS_PER_SECOND,
+        ticks_per_second: measured(profile).quanta_per_unit(),
         instrument_quanta: 0,
         user_quanta: graph.total_ns(),
         callseqs: 0,
@@ -286,7 +284,7 @@ impl Nodes<'_> {
 
     fn procedure(&mut self, id: PsId, proc: Proc, sites: &[CssId]) -> Result<(), DeepError> {
         let (name, module) = match proc {
-            Proc::Root => ("<program>".to_owned(), String::new()),
+            Proc::Root => (NATIVE_ROOT.to_owned(), String::new()),
             Proc::Group(group) => (self.graph.groups[group].clone(), String::new()),
             Proc::Function(f) => {
                 let function = &self.profile.functions[f];

@@ -3,6 +3,7 @@
 //! closing account.
 
 use crate::graph::{Graph, Proc};
+use crate::measured::measured;
 use pct_deep::native::{
     CalleeFacts, FunctionFacts, LineCost, OwnerFacts, ProcessFacts, Recorded, Side, StackNode, ThreadFacts,
 };
@@ -155,6 +156,7 @@ fn side(profile: &Profile, cells: &[Cell], graph: &Graph) -> Side {
     threads.sort_by(|a, b| b.ns.cmp(&a.ns).then(a.tid.cmp(&b.tid)));
     Side {
         producer: "sampled".to_owned(),
+        measured: measured(profile),
         rate_hz: profile.processes.iter().map(|p| p.hz).max().unwrap_or(0),
         clock: profile.processes.iter().map(|p| p.clock.clone()).next().unwrap_or_default(),
         samples: cells.iter().map(|c| c.weight.samples).sum(),

@@ -457,7 +457,7 @@ mod tests {
             let mut g = Graph::new();
             g.add(&p, &p.cells, MOST_EDGES);
             let name = |proc: Proc| match proc {
-                Proc::Root | Proc::Group(_) => "<program>".to_owned(),
+                Proc::Root | Proc::Group(_) => pct_deep::native::NATIVE_ROOT.to_owned(),
                 Proc::Function(f) => p.functions[f].name.clone(),
             };
             let path = |mut c: ContextId| {

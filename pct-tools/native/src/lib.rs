@@ -10,7 +10,8 @@
 //! call sites and makes the data; [`facts`] is what the recording knows beyond it, also for the `.native`
 //! file beside the data.
 //!
-//! The unit of quanta is the nanosecond, so that the sum of quanta is the sum of the samples' weights, exactly.
+//! Quanta are the samples' weights, nanoseconds or amounts in another unit ([`mod@measured`]), so that their sums are
+//! equal, exactly.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -20,6 +21,7 @@
 pub mod deep;
 pub mod facts;
 pub mod graph;
+pub mod measured;
 pub mod reading;
 
 pub use deep::{NativeError, deep};

@@ -5,7 +5,9 @@
 //! seen one level deep). The sum of weights is the sum of the profile's ticks. Ticks are samples, unless the
 //! `.native` file beside says how many samples there were.
 
-use pct_deep::native::{MOST_OCTETS, Side};
+use crate::measured::quantity;
+use pct_deep::measured::Measured;
+use pct_deep::native::{MOST_OCTETS, NATIVE_ROOT, Side};
 use pct_deep::{Compensation, CsdId, DeepError, Id as _, PdId};
 use pct_profile::Profile;
 use pct_profile::model::{Builder, Frame, FunctionId, Object, ObjectKind, Process, StackId, Weight};
@@ -46,6 +48,13 @@ pub fn profile_of(deep: &pct_deep::Profile, side: Option<&Side>) -> Profile {
         ..Process::default()
     });
     let thread = b.thread(process, 0, "");
+    let ticks_per_second = deep.header().ticks_per_second;
+    let is_native = deep.text_of_name(deep.pd_ps(deep.root())) == NATIVE_ROOT;
+    let measured = match side {
+        Some(side) => side.measured.clone(),
+        None if is_native => Measured::untold(ticks_per_second),
+        None => Measured::Cpu,
+    };
     let functions: Vec<FunctionId> = deep.pss().map(|ps| function(&mut b, deep, ps)).collect();
     let of = |pd: PdId| functions[deep.pd_ps(pd).index()];
     let whole: u64 = deep.csds().map(|csd| quanta(deep, csd)).sum();
@@ -80,7 +89,7 @@ pub fn profile_of(deep: &pct_deep::Profile, side: Option<&Side>) -> Profile {
             if own > 0 {
                 let frame = b.plain_frame(of(callee));
                 let stack = b.stack(caller, frame);
-                let user_ns = nanoseconds(own, deep.header().ticks_per_second);
+                let user_ns = if measured.is_time() { nanoseconds(own, ticks_per_second) } else { own };
                 b.add(thread, stack, Weight { samples: samples.samples_for(own), user_ns, system_ns: 0 });
             }
         }
@@ -92,6 +101,7 @@ pub fn profile_of(deep: &pct_deep::Profile, side: Option<&Side>) -> Profile {
             "the program got no clock tick, so there is no time in its profile; `pct view` shows its calls",
         );
     }
+    b.profile_mut().quantity = quantity(&measured);
     b.profile_mut().title = deep.program().into_owned();
     b.finish()
 }

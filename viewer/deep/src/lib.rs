@@ -13,6 +13,7 @@
 //!   algorithms
 //! - [`mod@read`]: the file format and its reader
 //! - [`procrep`]: procedure bodies, from the file beside the profile
+//! - [`measured`]: what the costs of a recording are amounts of
 //! - [`native`]: the file beside the profile of a native program
 //! - [`mod@write`]: the writer; [`synthetic`]: made-up profiles for tests and benches
 //! - [`mod@merge`]: merges several runs into one profile, and contexts of a recursion into one for each procedure
@@ -34,6 +35,7 @@ pub mod goal_path;
 mod groups;
 pub mod id;
 pub mod label;
+pub mod measured;
 pub mod merge;
 pub mod model;
 pub mod native;

@@ -12,6 +12,10 @@
 //! producer WORD                sampled, exact-cyg, exact-entry
 //! calls known|unknown          likewise exits, allocs
 //! memory WORD                  what its allocations are: allocated, live, peak; no such line: nothing is known
+//! measured wall          the quanta are nanoseconds by the wall clock; no such line: of CPU time
+//! measured time NAME           the quanta are nanoseconds of this time
+//! measured amount NAME         they are amounts of this; the next line has their unit
+//! unit UNIT                    bytes, count; empty: none is known
 //! stacks known|none            none: each sample is its innermost function only
 //! rate HZ, clock NAME          of the sampler
 //! samples N, folded_ns N       samples in all; time in contexts that were folded for want of room
@@ -29,7 +33,11 @@
 //! ```
 
 use crate::id::PsId;
+use crate::measured::Measured;
 use std::fmt::Write as _;
+
+/// The name of the root of a native program's profile.
+pub const NATIVE_ROOT: &str = "<program>";
 
 /// Most octets of a side file that are read.
 pub const MOST_OCTETS: u64 = 256 << 20;
@@ -152,6 +160,8 @@ pub struct Side {
     pub allocs_known: bool,
     /// What the allocations are; `None`: nothing is known of them.
     pub memory: Option<Allocated>,
+    /// What the quanta are amounts of.
+    pub measured: Measured,
     /// Whether the samples have stacks.
     pub stacks_known: bool,
     /// Samples per CPU second; 0: unknown.
@@ -221,6 +231,16 @@ impl Side {
         );
         if let Some(memory) = self.memory {
             let _ = writeln!(out, "memory {}", memory.as_word());
+        }
+        match &self.measured {
+            Measured::Cpu => {}
+            Measured::Wall => out.push_str("measured wall\n"),
+            Measured::Time { name } => {
+                let _ = writeln!(out, "measured time {}", flat(name));
+            }
+            Measured::Amount { name, unit } => {
+                let _ = writeln!(out, "measured amount {}\nunit {}", flat(name), flat(unit));
+            }
         }
         let _ = writeln!(out, "rate {}\nclock {}\nsamples {}", self.rate_hz, flat(&self.clock), self.samples);
         let _ = writeln!(out, "folded_ns {}\nrunning {}", self.folded_ns, self.running);
@@ -292,6 +312,20 @@ impl Side {
             "exits" => self.exits_known = yes()?,
             "allocs" => self.allocs_known = yes()?,
             "memory" => self.memory = Some(Allocated::parse(value)?),
+            "measured" => {
+                let (kind, name) = value.split_once(' ').unwrap_or((value, ""));
+                let name = name.to_owned();
+                self.measured = match kind {
+                    "wall" => Measured::Wall,
+                    "time" => Measured::Time { name },
+                    "amount" => Measured::Amount { name, unit: String::new() },
+                    _ => return None,
+                };
+            }
+            "unit" => match &mut self.measured {
+                Measured::Amount { unit, .. } => value.clone_into(unit),
+                _ => return None,
+            },
             "stacks" => self.stacks_known = value == "known",
             "rate" => self.rate_hz = value.parse().ok()?,
             "clock" => self.clock = value.to_owned(),
@@ -430,9 +464,19 @@ mod tests {
         "[a-zA-Z0-9<>:/_.é-]{1,12}( [a-z]{1,5}){0,2}"
     }
 
+    fn measured() -> impl Strategy<Value = Measured> {
+        prop_oneof![
+            Just(Measured::Cpu),
+            Just(Measured::Wall),
+            name().prop_map(|name| Measured::Time { name }),
+            (name(), prop_oneof![Just(String::new()), name()])
+                .prop_map(|(name, unit)| Measured::Amount { name, unit }),
+        ]
+    }
+
     prop_compose! {
         fn side()(
-            numbers in any::<[u64; 6]>(), flags in any::<[bool; 4]>(), memory in 0..4_usize, words in (name(), name(), name()),
+            measured in measured(), numbers in any::<[u64; 6]>(), flags in any::<[bool; 4]>(), memory in 0..4_usize, words in (name(), name(), name()),
             processes in proptest::collection::vec((any::<u32>(), name()), 0..3),
             threads in proptest::collection::vec((any::<[u32; 2]>(), any::<[u64; 2]>(), name()), 0..3),
             lines in proptest::collection::vec(name(), 0..3),
@@ -446,7 +490,7 @@ mod tests {
         ) -> Side {
             Side {
                 length: numbers[0], hash: numbers[1], producer: words.0, calls_known: flags[0], exits_known: flags[1],
-                allocs_known: flags[2], memory: Allocated::ALL.get(memory).copied(), stacks_known: flags[3], rate_hz: numbers[2], clock: words.1, samples: numbers[3],
+                allocs_known: flags[2], measured, memory: Allocated::ALL.get(memory).copied(), stacks_known: flags[3], rate_hz: numbers[2], clock: words.1, samples: numbers[3],
                 folded_ns: numbers[4], running: numbers[5],
                 processes: processes.into_iter().map(|(pid, name)| ProcessFacts { pid, name }).collect(),
                 threads: threads.into_iter().map(|(i, n, name)| ThreadFacts {

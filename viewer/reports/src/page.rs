@@ -100,17 +100,22 @@ pub fn text(subject: &Subject, request: &Request, options: &TextOptions) -> Page
 }
 
 /// The data of the page as JSON: `{"query": ..., "program": ..., "report": {KIND: DATA}}`; `DATA` is `{"Ok": ...}` or
-/// `{"Err": "reason"}` for the kinds that can fail. Field names are those of [`crate::report`].
+/// `{"Err": "reason"}` for the kinds that can fail. Field names are those of [`crate::report`]. `measured` says what
+/// the samples of a recording measured and in which unit; where that is no time, the fields called seconds are in this
+/// unit.
 #[must_use]
 pub fn json(subject: &Subject, request: &Request) -> Page {
     guarded(
         || {
             let report = report(subject, request);
+            let measured =
+                subject.measured().map(|it| json!({"of": it.name(), "unit": it.unit_of_amounts()}));
             let value = json!({
                 "query": crate::query::print_cmd(&request.cmd, request.page),
                 "program": subject.profile.program(),
                 "bytes_per_word": subject.profile.header().bytes_per_word,
                 "report": report,
+                "measured": measured,
                 "only_time_is_known": subject.is_sampled() && subject.memory().is_none(),
             });
             let body = pct_text::visible_json(&format!("{value}\n")).into_owned();

@@ -6,7 +6,8 @@ use crate::colours::Colours;
 use crate::memo::Memos;
 use crate::query::{Cmd, Cost, Prefs, PrefsIndication};
 use crate::sources::Sources;
-use pct_deep::native::{self, Allocated, Recorded, Side};
+use pct_deep::measured::Measured;
+use pct_deep::native::{self, Allocated, NATIVE_ROOT, Recorded, Side};
 use pct_deep::procrep::ProcRep;
 use pct_deep::{DeepError, Profile, PsId, Reading};
 use serde::Serialize;
@@ -39,6 +40,8 @@ pub struct Subject {
     pub native_warning: Option<String>,
     /// What a recording of a native program contains beyond the profile.
     pub recorded: Option<Recorded>,
+    /// What its costs are amounts of if there is no such file.
+    untold: Measured,
     /// Which text files may be shown.
     pub sources: Sources,
     /// Other available profiles.
@@ -77,14 +80,13 @@ pub struct ShelfEntry {
     pub kind: String,
     /// When it began, in words; empty: unknown.
     pub when: String,
-    /// CPU seconds, if they are known without reading the whole file.
+    /// CPU seconds, if they are known without reading the whole file, or it was read.
     pub cpu_seconds: Option<f64>,
+    /// What it is of, in words, where it was read and is not of CPU time.
+    pub amount: Option<String>,
     /// Whether it is still being written.
     pub running: bool,
 }
-
-/// The name of the root of a native program's profile.
-pub const NATIVE_ROOT: &str = "<program>";
 
 /// Most source files whose path is remembered.
 const SOURCES: usize = 10_000;
@@ -125,6 +127,7 @@ impl Subject {
     #[must_use]
     pub fn new(profile: Profile) -> Subject {
         Subject {
+            untold: Measured::untold(profile.header().ticks_per_second),
             profile,
             rep: RepState::None,
             contour: ContourState::None,
@@ -206,6 +209,12 @@ impl Subject {
         self.profile.is_native() && !calls && self.profile.root_total().callseqs == 0
     }
 
+    /// What the costs of a profile that was made of samples are amounts of; `None`: it was not.
+    #[must_use]
+    pub fn measured(&self) -> Option<&Measured> {
+        self.is_sampled().then(|| self.recorded.as_ref().map_or(&self.untold, |r| &r.side.measured))
+    }
+
     /// What the allocations of a profile that was made of samples are; `None`: nothing is known of them.
     #[must_use]
     pub fn memory(&self) -> Option<Allocated> {
@@ -274,10 +283,11 @@ impl Subject {
         self.colours.get_or_init(|| Colours::new(&self.profile, self.recorded.as_ref(), cost))
     }
 
-    /// Whether times are worth showing: the program itself got more than 10 ticks.
+    /// Whether times are worth showing: the program itself got more than 10 ticks. What was made of samples has nothing
+    /// else.
     #[must_use]
     pub fn times_matter(&self) -> bool {
-        self.profile.header().user_quanta > 10
+        self.is_sampled() || self.profile.header().user_quanta > 10
     }
 
     /// What is unusual about the files beside the data.

@@ -9,6 +9,8 @@
 
 use crate::answer::{After, Answers, Form, Reply, Request, Response, SharedAnswers};
 use crate::viewer::render;
+use pct_deep::measured::Measured;
+use pct_reports::display::format;
 use pct_reports::pages::parts;
 use pct_reports::query::{Cmd, Query, print};
 use pct_reports::render::html::{self, Beside, Notice, PageContext};
@@ -201,8 +203,11 @@ impl Shelf for Shelved {
                 && let Some(Read { subject, .. }) = &*slot
                 && let Some(recorded) = &subject.recorded
             {
-                if entry.cpu_seconds.is_none() {
-                    entry.cpu_seconds = Some(subject.profile.root_total().quanta as f64 / 1e9);
+                let (measured, quanta) = (&recorded.side.measured, subject.profile.header().user_quanta);
+                if *measured != Measured::Cpu {
+                    entry.amount = Some(format::amount(measured, quanta));
+                } else if entry.cpu_seconds.is_none() {
+                    entry.cpu_seconds = Some(measured.scaled(quanta));
                 }
                 entry.running = recorded.side.running > 0;
             }

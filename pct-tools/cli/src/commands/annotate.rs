@@ -16,7 +16,7 @@ use pct_icicle::heat_class;
 use pct_num::percent;
 use pct_profile::annotate::{Lines, instructions, lines};
 use pct_profile::model::{Cell, FunctionId, Object, ObjectId, ObjectKind, Weight};
-use pct_profile::text::numbers::{in_words, seconds, share};
+use pct_profile::text::numbers::{in_words, share};
 use pct_profile::text::table::{Column, Rank, Table, tame};
 use pct_profile::{Pattern, Profile};
 use pct_reports::sources::Sources;
@@ -121,7 +121,7 @@ const CONTEXT: usize = 3;
 /// When no profile could be read, or no function matches.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let paths = look::paths(&args.paths)?;
-    let profile = look::load(&paths, &args.look.options(), face)?;
+    let profile = look::load_any_quantity(&paths, &args.look.options(), face)?;
     let cells = args.look.cells(&profile);
     let wanted = Wanted::find_in(&profile, &args.function);
     let hit = |id: FunctionId| wanted.holds(&profile, id);
@@ -142,16 +142,16 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         listings.extend(code_listings(&profile, &cells, hit, &copies, &mut remarks));
     }
     let title = format!(
-        "{names}: {} CPU s in it ({}), {} with what it calls ({})",
-        seconds(found.sum.0.cpu_ns()),
+        "{names}: {} in it ({}), {} with what it calls ({})",
+        profile.amount_in_words(found.sum.0.cpu_ns()),
         share(found.sum.0.cpu_ns(), whole),
-        seconds(found.sum.1.cpu_ns()),
+        profile.amount(found.sum.1.cpu_ns()),
         share(found.sum.1.cpu_ns(), whole)
     );
     match &args.html {
-        Some(file) if file.as_os_str() == "-" => face.print(&html(&title, &listings, whole))?,
+        Some(file) if file.as_os_str() == "-" => face.print(&html(&title, &listings, whole, &profile))?,
         Some(file) => {
-            std::fs::write(file, html(&title, &listings, whole))
+            std::fs::write(file, html(&title, &listings, whole, &profile))
                 .with_context(|| format!("{}: cannot write the page", file.display()))?;
         }
         None => face.print(&text(&title, &listings, whole, face))?,
@@ -490,7 +490,7 @@ fn text(title: &str, listings: &[Listing], whole: u64, face: &Face) -> String {
 }
 
 /// One self-contained page; heat in the cells' background.
-fn html(title: &str, listings: &[Listing], whole: u64) -> String {
+fn html(title: &str, listings: &[Listing], whole: u64, profile: &Profile) -> String {
     let content = html! {
         @for listing in listings {
             @let most = listing.rows.iter().map(|row| row.own.cpu_ns()).max().unwrap_or(0);
@@ -507,8 +507,8 @@ fn html(title: &str, listings: &[Listing], whole: u64) -> String {
                 tbody {
                     @for row in &listing.rows {
                         tr {
-                            (weight_cell(row.own, whole, most))
-                            @if listing.totals { (weight_cell(row.total, whole, 0)) }
+                            (weight_cell(row.own, whole, most, profile))
+                            @if listing.totals { (weight_cell(row.total, whole, 0, profile)) }
                             td { (row.place) }
                             td.l { code { (row.text) } }
                         }
@@ -521,13 +521,13 @@ fn html(title: &str, listings: &[Listing], whole: u64) -> String {
 }
 
 /// A share of the whole, as hot as it is beside the most; nothing where nothing was spent.
-fn weight_cell(weight: Weight, whole: u64, most: u64) -> Markup {
+fn weight_cell(weight: Weight, whole: u64, most: u64, profile: &Profile) -> Markup {
     let ns = weight.cpu_ns();
     html! {
         @if weight.is_zero() {
             td {}
         } @else {
-            td class=(heat_class(percent(ns, most) / 100.0)) title={ (seconds(ns)) " s" } { (share(ns, whole)) }
+            td class=(heat_class(percent(ns, most) / 100.0)) title=(profile.amount_in_words(ns)) { (share(ns, whole)) }
         }
     }
 }
@@ -541,12 +541,13 @@ mod tests {
         let own = Weight { samples: 1, user_ns: 250_000_000, system_ns: 0 };
         let row = |own, text: &str| Row { own, total: own, place: "7".into(), text: text.into() };
         let rows = vec![row(own, "if (a < b && c == 'x')"), row(Weight::ZERO, "\u{202e}\"")];
-        let page = html("<T as U>", &[Listing { title: "a<b>.c".into(), rows, totals: true }], 1_000_000_000);
+        let listings = [Listing { title: "a<b>.c".into(), rows, totals: true }];
+        let page = html("<T as U>", &listings, 1_000_000_000, &Profile::default());
         assert!(
             page.contains("<h2>a&lt;b&gt;.c</h2>") && page.contains("if (a &lt; b &amp;&amp; c == "),
             "{page}"
         );
-        assert!(page.contains("<td class=\"h9\" title=\"0.25 s\">25.0%</td>"), "{page}");
+        assert!(page.contains("<td class=\"h9\" title=\"0.25 CPU s\">25.0%</td>"), "{page}");
         assert!(!page.contains("<T as") && !page.contains('\u{202e}'), "{page}");
     }
 }

@@ -54,7 +54,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         return merged(args, face);
     }
     let paths = args.choice.paths(&args.paths)?;
-    let mut profile = look::load(&paths, &args.choice.narrow(options(&args.look)), face)?;
+    let mut profile = look::load_any_quantity(&paths, &args.choice.narrow(options(&args.look)), face)?;
     let mut made = made(&mut profile, &args.look, &args.fold)?;
     let side = &mut made.recorded.side;
     store_both(&args.out, &made.data, side)?;
@@ -67,9 +67,11 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     }
     let side = &made.recorded.side;
     if side.folded_ns > 0 {
-        let s = std::time::Duration::from_nanos(side.folded_ns).as_secs_f64();
+        let decimals = if side.measured.is_time() { 3 } else { 0 };
         face.warn(format_args!(
-            "{s:.3} CPU s are in contexts that were folded: more than {} call edges",
+            "{:.decimals$} {} are in contexts that were folded: more than {} call edges",
+            side.measured.scaled(side.folded_ns),
+            side.measured.unit(),
             args.fold.nodes
         ));
     }

@@ -7,12 +7,13 @@
 //! A recording is loaded once and kept until another is asked for, so that one question after another is quick.
 
 use crate::face::Face;
+use crate::foreign::same_quantity;
 use crate::look::{self, Look};
 use anyhow::{Context as _, Result, anyhow, bail};
 use pct_profile::diff::{Compare, Diff};
 use pct_profile::flat::Order;
 use pct_profile::fold::Whose;
-use pct_profile::load::{self, Options};
+use pct_profile::load;
 use pct_profile::model::Cell;
 use pct_profile::text::flat::Columns;
 use pct_profile::text::tree::Prune;
@@ -20,7 +21,7 @@ use pct_profile::text::{Layout, account, diff, digest, flat, json_line, tree};
 use pct_profile::{By, CallTree, Flat, Pattern, Profile, Split};
 use serde_json::{Map, Value, json};
 use std::io::{BufRead, Read as _, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr as _;
 
@@ -125,7 +126,7 @@ impl Desk {
                 "protocolVersion": PROTOCOL,
                 "capabilities": {"tools": {}},
                 "serverInfo": {"name": "pct", "version": env!("CARGO_PKG_VERSION")},
-                "instructions": "CPU profiles recorded by `pct run`. Begin with `overview`.",
+                "instructions": "Profiles recorded by `pct run` or by another profiler. Begin with `overview`.",
             })),
             "ping" => Ok(json!({})),
             "tools/list" => Ok(json!({"tools": TOOLS.iter().map(Tool::described).collect::<Vec<_>>()})),
@@ -163,7 +164,7 @@ impl Desk {
         let loaded = match kept {
             Some(kept) => kept,
             None => {
-                let profile = look::load_quietly(std::slice::from_ref(&path), &look.options())?;
+                let profile = look::load_any_quantity_quietly(std::slice::from_ref(&path), &look.options())?;
                 Loaded { path, window, profile }
             }
         };
@@ -245,7 +246,7 @@ const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "overview",
-        about: "Where the CPU time went: hottest functions, heaviest call paths, what was lost. Begin here.",
+        about: "Where the time went: hottest functions, heaviest call paths, what was lost. Begin here.",
         takes: &["path", "lines", "focus", "thread", "from", "to"],
         work: overview,
     },
@@ -376,13 +377,14 @@ fn calls(desk: &mut Desk, given: &Given<'_>) -> Result<String> {
 }
 
 fn compare(_: &mut Desk, given: &Given<'_>) -> Result<String> {
-    let load = |key| -> Result<(Profile, Flat)> {
-        let path = PathBuf::from(given.needed(key)?);
-        let profile = look::load_quietly(std::slice::from_ref(&path), &Options { ..look::defaults() })?;
+    let load = |path: &Path| -> Result<(Profile, Flat)> {
+        let profile = look::load_any_quantity_quietly(&[path.to_owned()], &look::defaults())?;
         let flat = Flat::count_cells(&profile, &profile.cells, Some(By::Function), Split::Merged, Order::Own);
         Ok((profile, flat))
     };
-    let (before, after) = (load("before")?, load("after")?);
+    let before_path = Path::new(given.needed("before")?);
+    let (before, after) = (load(before_path)?, load(Path::new(given.needed("after")?))?);
+    same_quantity((before_path, &before.0), &after.0)?;
     let compared = Diff::compare((&before.0, &before.1), (&after.0, &after.1), Compare::Seconds);
     Ok(diff::table(&compared, given.lines()?, &layout()))
 }

@@ -169,7 +169,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         None => Cmd::Menu,
     };
     // The first one is read here: what is wrong with it is said on the terminal, and progress is shown.
-    match subject(&here, &how, &mut |paths, options| look::load(paths, options, face)) {
+    match subject(&here, &how, &mut |paths, options| look::load_any_quantity(paths, options, face)) {
         Ok(subject) => library.hand_over(&name, subject),
         Err(e) if !list => return Err(e),
         Err(e) => face.warn(crate::errors::chain(&e)),
@@ -240,7 +240,8 @@ fn book(path: &Path, how: &How) -> Book {
     let entry = entry(&path);
     let beside = if is_deep(&path) { None } else { timeline::beside(&path, &how.look, &how.choice) };
     let load = move || {
-        let mut quietly = |paths: &[PathBuf], options: &load::Options| look::load_quietly(paths, options);
+        let mut quietly =
+            |paths: &[PathBuf], options: &load::Options| look::load_any_quantity_quietly(paths, options);
         subject(&path, &how, &mut quietly).map_err(|e| crate::errors::chain(&e))
     };
     Book { entry, load: Box::new(load), beside }

@@ -77,9 +77,13 @@ fn memory_of_another_profiler_is_shown_in_bytes_and_never_as_cpu_time() {
         (&["export", "--format", "callgrind", "-o", "-", "heap.pb"], 0, "events: space\nsummary: 1050"),
         (&["export", "--format", "speedscope", "-o", "-", "heap.pb"], 0, "\"unit\":\"bytes\""),
         (&["export", "--format", "chrome", "-o", "-", "heap.pb"], 1, "memory in bytes"),
-        (&["view", "--text", "menu", "heap.pb"], 1, "memory in bytes"),
-        (&["deep", "-o", "x.data", "heap.pb"], 1, "memory in bytes"),
-        (&["annotate", "a", "heap.pb"], 1, "memory in bytes"),
+        (&["view", "--text", "menu", "heap.pb"], 0, "bytes of space"),
+        (&["view", "--text", "flame", "heap.pb"], 0, "bytes of space"),
+        (&["view", "--json", "owners", "heap.pb"], 0, "\"measured\":{\"of\":\"space\",\"unit\":\"bytes\"}"),
+        (&["deep", "-o", "x.data", "heap.pb"], 0, ""),
+        (&["view", "--text", "top_procs/1-9/time/self/oa", "x.data"], 0, "bytes of space"),
+        (&["report", "x.data"], 0, "1,050 bytes of space"),
+        (&["annotate", "a", "heap.pb"], 0, "1,000 bytes of space in it (95.2%)"),
         (&["print", "heap.pb"], 1, ""),
     ] {
         let (text, code) = said(dir.path(), words);
@@ -93,14 +97,38 @@ fn memory_of_another_profiler_is_shown_in_bytes_and_never_as_cpu_time() {
 }
 
 #[test]
-fn counts_of_samples_are_a_time_only_where_a_view_needs_one_and_says_so() {
+fn counts_of_samples_are_no_time_in_any_view() {
     let dir = tempfile::tempdir().expect("a folder");
     let sample = "java 19983 cycles: \n\t1 a+0x1 (/bin/prog)\n\t2 main+0x1 (/bin/prog)\n\n";
     std::fs::write(dir.path().join("perf.txt"), sample.repeat(3)).expect("written");
     let (report, _) = said(dir.path(), &["report", "perf.txt"]);
     assert!(report.starts_with("3 samples of cycles") && !report.contains("CPU s"), "{report}");
     let (view, status) = said(dir.path(), &["view", "--text", "menu", "perf.txt"]);
-    assert!(status == 0 && view.contains("each sample is shown as 1 ms of CPU time"), "{view}");
+    assert!(
+        status == 0 && view.starts_with("perf.txt: 3 samples of cycles\n") && !view.contains("CPU"),
+        "{view}"
+    );
+}
+
+#[test]
+fn pages_compare_only_what_measures_the_same_and_claim_no_chance_without_samples() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let calls = |cost: u32| format!("events: Ir\nfn=main\n1 {cost}\n");
+    std::fs::write(dir.path().join("a.out"), calls(10)).expect("written");
+    std::fs::write(dir.path().join("b.out"), calls(40)).expect("written");
+    std::fs::write(dir.path().join("x.folded"), "main;a 3\n").expect("written");
+    let diff = |before: &str, after: &str| {
+        let query = format!("diff/{before}/procs/self/absolute");
+        said(dir.path(), &["view", "--base", before, "--text", &query, after]).0
+    };
+    let page = diff("a.out", "b.out");
+    assert!(page.contains("Ir (count): 10 before, 40 after (+300.0%).\n"), "{page}");
+    assert!(page.contains("it is not known which changes may be chance"), "{page}");
+    let page = diff("x.folded", "b.out");
+    assert!(
+        page.contains("One of the two profiles is of samples, the other of Ir: they have no common measure"),
+        "{page}"
+    );
 }
 
 #[test]

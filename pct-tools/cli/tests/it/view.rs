@@ -44,13 +44,13 @@ fn a_recording_shows_time_and_nothing_that_is_not_known() {
     let dir = folder(&[("a.folded", BEFORE)]);
     let (menu, said, status) = pct(dir.path(), &["view", "--text", "menu", "a.folded"]);
     assert_eq!(status, 0, "{said}");
-    assert!(menu.contains("Whose time it was"), "{menu}");
+    assert!(menu.contains("Who has the samples"), "{menu}");
     assert!(menu.contains("shade"), "{menu}");
-    for word in ["Calls  ", "Exits", "words", "Clock ticks", "Procedure", "call sequence"] {
+    for word in ["CPU", "Calls  ", "Exits", "words", "Clock ticks", "Procedure", "call sequence"] {
         assert!(!menu.contains(word), "{word}: {menu}");
     }
     let (top, ..) = pct(dir.path(), &["view", "--text", "top_procs/1-9/time/both/oa", "a.folded"]);
-    assert!(top.contains("CPU seconds"), "{top}");
+    assert!(top.contains("samples") && top.contains("5,020") && !top.contains("CPU"), "{top}");
     assert!(!top.contains("/call"), "{top}");
     // Preferences of an old link ask for columns that are not known: they are left out all the same.
     let old =
@@ -239,7 +239,7 @@ fn what_is_counted_reads_well_when_there_is_none() {
     assert_eq!(status, 0, "{said}");
     let head = all.lines().find(|line| line.starts_with("Recording ")).unwrap_or_else(|| panic!("{all}"));
     let heads: Vec<&str> = head.split("  ").map(str::trim).filter(|name| !name.is_empty()).collect();
-    assert_eq!(heads, ["Recording", "CPU seconds used", "Begun", "Kind", "Command", "Compare"], "{all}");
+    assert_eq!(heads, ["Recording", "Other amount", "Begun", "Kind", "Command", "Compare"], "{all}");
 }
 
 #[test]
@@ -288,7 +288,11 @@ fn a_damaged_side_file_is_ignored_with_a_warning() {
         let (menu, said, status) = pct(dir.path(), &["view", "--text", "menu", "x.data"]);
         assert_eq!(status, 0, "{said}");
         assert!(menu.contains("x.native") && menu.contains("ignored"), "{bad:.20}: {menu}");
-        assert!(menu.contains("Functions with most time") && !menu.contains("shade/0-0"), "{menu}");
+        // What its costs are amounts of stands only there.
+        assert!(menu.starts_with("a.folded: 5,370 of cost (no unit given)\n"), "{menu}");
+        assert!(menu.contains("Functions with most cost") && !menu.contains("shade/0-0"), "{menu}");
+        let (table, ..) = pct(dir.path(), &["report", "x.data"]);
+        assert!(table.starts_with("5,370 of cost (no unit given)"), "{table}");
     }
 }
 
@@ -370,9 +374,9 @@ fn the_file_is_read_by_mdprof_dump_as_any_other() {
     for word in ["shade", "program_name", "ticks_per_sec"] {
         assert!(dump.contains(word), "{word}: {dump:.400}");
     }
-    // All of a recording's time, in nanoseconds; a count of folded stacks is a millisecond.
+    // All that the file counts.
     let profile = pct_deep::Profile::new(data, Compensation::Exact).expect("well formed");
-    assert_eq!(profile.root_total().quanta, (300 + 4000 + 1000 + 20 + 50) * 1_000_000);
+    assert_eq!(profile.root_total().quanta, 300 + 4000 + 1000 + 20 + 50);
 }
 
 #[test]

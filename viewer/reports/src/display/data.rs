@@ -130,6 +130,8 @@ pub enum Data {
     Time(f64),
     /// Seconds with three decimals, so that a column of them is easy to compare.
     Seconds(f64),
+    /// A whole amount of what the recording measures, if that is no time.
+    Amount(f64),
     /// A difference in seconds, with its sign.
     Change(f64),
     /// A difference of counts, with its sign.
@@ -170,6 +172,7 @@ impl Data {
             | Data::Percent(x)
             | Data::Time(x)
             | Data::Seconds(x)
+            | Data::Amount(x)
             | Data::Change(x) => *x == 0.0,
             Data::Int(n) | Data::IntChange(n) => *n == 0,
             Data::AtMost(inner) => inner.is_zero(),

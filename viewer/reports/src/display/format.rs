@@ -1,6 +1,7 @@
 //! Numbers as people read them: thousands separated, a fixed number of decimals, times with their unit.
 
 use super::data::{Data, MemUnit};
+use pct_deep::measured::Measured;
 use pct_num::grouped;
 
 /// 1234567 as `1,234,567`.
@@ -27,6 +28,13 @@ pub fn float(x: f64, decimals: usize) -> String {
     let zero = text.bytes().all(|b| b == b'0' || b == b'.');
     let sign = if x < 0.0 && !zero { "-" } else { "" };
     format!("{sign}{}{part}", grouped(whole))
+}
+
+/// What quanta of a recording amount to, with its unit: `0.92 CPU s`, `1,050 bytes of space`.
+#[must_use]
+pub fn amount(measured: &Measured, quanta: u64) -> String {
+    let decimals = if measured.is_time() { 2 } else { 0 };
+    format!("{} {}", float(measured.scaled(quanta), decimals), measured.unit())
 }
 
 /// A share as a percentage without its sign.
@@ -118,6 +126,7 @@ pub fn data(d: &Data) -> String {
         Data::Label(label) => label.text.clone(),
         Data::Time(seconds) => time(*seconds),
         Data::Seconds(s) => float(*s, 3),
+        Data::Amount(x) => float(*x, 0),
         Data::Change(s) => signed(float(*s, 3), *s > 0.0),
         Data::IntChange(n) => signed(int(*n), *n > 0),
         Data::AtMost(inner) => format!("\u{2264} {}", data(inner)),
@@ -137,6 +146,7 @@ pub fn raw(d: &Data) -> Option<String> {
         Data::Hinted(_, whole) => Some(whole.clone()),
         Data::AtMost(inner) => raw(inner),
         Data::Int(_)
+        | Data::Amount(_)
         | Data::IntChange(_)
         | Data::Code(_)
         | Data::Link(_)

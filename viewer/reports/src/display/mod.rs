@@ -194,7 +194,7 @@ pub struct Picture {
     /// What it shows.
     pub caption: String,
     /// What weights count.
-    pub unit: &'static str,
+    pub unit: String,
     /// Weights are nanoseconds, shown as seconds.
     pub seconds: bool,
     /// Each node also has its weight in another profile, and colours show the difference.

@@ -9,7 +9,7 @@ use crate::display::{Cell, Data, Display, HeadGroup, Item, Label, Link, Row, Tab
 use crate::query::{Cmd, Order, Prefs, Summarise};
 use crate::report::clique::{CONTEXTS, CliqueCallee, CliquePd, CliqueReport, CliqueSite};
 use crate::report::common::{CliqueDesc, Perf};
-use crate::subject::NATIVE_ROOT;
+use pct_deep::native::NATIVE_ROOT;
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &CliqueReport) -> Display {
     let mut d = Display::new(title(ctx, r));

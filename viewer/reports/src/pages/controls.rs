@@ -212,7 +212,8 @@ impl Ctx<'_> {
         if self.subject.is_sampled() {
             let mut all = vec![line("by", by_name.into())];
             for cost in Cost::OF_SAMPLES {
-                all.push(line(cost.label(), of_samples(cost).into()));
+                let label = if cost == Cost::Time { self.spent() } else { cost.label() };
+                all.push(line(label, of_samples(cost).into()));
             }
             return lines("Order of rows", all);
         }

@@ -5,6 +5,7 @@ use crate::display::{Cell, Data, Link, format};
 use crate::query::{Cmd, Cost, Group, Inactive, Order, Prefs, Qualify};
 use crate::report::common::ProcDesc;
 use crate::subject::Subject;
+use pct_deep::measured::Measured;
 
 /// What a page uses.
 pub(crate) struct Ctx<'a> {
@@ -71,12 +72,33 @@ impl Ctx<'_> {
     }
 
     /// What the columns of costs need to know about the profile.
-    pub(crate) fn scale(&self) -> perf::Scale {
+    pub(crate) fn scale(&self) -> perf::Scale<'_> {
         perf::Scale {
             bytes_per_word: self.subject.profile.header().bytes_per_word,
-            sampled: self.subject.is_sampled(),
+            measured: self.subject.measured(),
             memory: self.subject.memory(),
         }
+    }
+
+    /// What the costs of samples are amounts of.
+    pub(crate) fn measured(&self) -> &Measured {
+        const UNTOLD: &Measured = &Measured::Cpu;
+        self.subject.measured().unwrap_or(UNTOLD)
+    }
+
+    /// What is spent, in running text: `time`, `cycles`.
+    pub(crate) fn spent(&self) -> &str {
+        if self.measured().is_time() { "time" } else { self.measured().name() }
+    }
+
+    /// A cost in seconds, or in the unit of what is measured.
+    pub(crate) fn cost(&self, scaled: f64) -> Data {
+        if self.measured().is_time() { Data::Seconds(scaled) } else { Data::Amount(scaled) }
+    }
+
+    /// The same with its unit: `1.200 CPU s`, `12 contentions`.
+    pub(crate) fn cost_in_words(&self, scaled: f64) -> String {
+        format!("{} {}", format::data(&self.cost(scaled)), self.measured().unit())
     }
 
     /// The words for a procedure and a module; in native programs they are a function and an object.

@@ -8,6 +8,7 @@ use crate::display::{
 };
 use crate::query::{Cmd, DiffScale, DiffWhat, Incl};
 use crate::report::diff::{Change, DiffReport, DiffRow};
+use pct_deep::measured::Measured;
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &DiffReport) -> Display {
     let mut d = Display::new(format!("What changed from {} to {}", r.base, name_of(ctx)));
@@ -23,10 +24,12 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &DiffReport) -> Display {
         DiffWhat::Procs => format!("{}s", ctx.words().proc),
         DiffWhat::Cliques => "Call contexts".to_owned(),
     }));
-    d.items.push(Item::Text(if seconds(r) {
+    d.items.push(Item::Text(if r.chance_known {
         "Sure: how many standard deviations of the sampling error a change is away from none. In bold, from 3.3 on, it is more \
          than chance, even for one row of a thousand. Empty: no change."
             .to_owned()
+    } else if r.measured.is_some() {
+        "The number of samples is not known, so it is not known which changes may be chance.".to_owned()
     } else {
         "Call sequence numbers are counted, not sampled: each change is one.".to_owned()
     }));
@@ -50,16 +53,23 @@ fn name_of(ctx: &Ctx<'_>) -> String {
     }
 }
 
-fn seconds(r: &DiffReport) -> bool {
-    r.unit == "ns"
+/// Whether costs are nanoseconds.
+fn is_time(r: &DiffReport) -> bool {
+    r.measured.as_ref().is_some_and(Measured::is_time)
 }
+
+const CALLSEQS: &str = "call sequence numbers";
 
 fn summary(r: &DiffReport) -> String {
     let w = &r.whole;
     let of = |n: i64| {
-        if seconds(r) { format!("{} s", format::float(n as f64 / 1e9, 3)) } else { format::int(n) }
+        if is_time(r) { format!("{} s", format::float(n as f64 / 1e9, 3)) } else { format::int(n) }
     };
-    let measure = if seconds(r) { "CPU time" } else { "Call sequence numbers" };
+    let measure = match &r.measured {
+        Some(measured) if measured.is_time() => measured.name().to_owned(),
+        Some(measured) => measured.heading(),
+        None => "Call sequence numbers".to_owned(),
+    };
     let percent = if w.before == 0 { 0.0 } else { w.change() as f64 / w.before as f64 * 100.0 };
     let mut out = format!(
         "{measure}: {} before, {} after ({}{}%).",
@@ -68,7 +78,7 @@ fn summary(r: &DiffReport) -> String {
         if percent > 0.0 { "+" } else { "" },
         format::float(percent, 1)
     );
-    if seconds(r) {
+    if r.chance_known {
         out.push_str(match w.clear {
             true => " That is more than chance.",
             false => " That may be chance.",
@@ -84,7 +94,7 @@ fn summary(r: &DiffReport) -> String {
         DiffWhat::Procs => ["row", "rows"],
         DiffWhat::Cliques => ["call context", "call contexts"],
     };
-    if seconds(r) {
+    if r.chance_known {
         let (changed, first) = match r.clear {
             0 => (format!("No {}", what[0]), ""),
             n => (counted(n, what[0], what[1]), "; what did comes first"),
@@ -135,8 +145,8 @@ fn picture(ctx: &Ctx<'_>, r: &DiffReport, draws_older: bool) -> Item {
         caption: format!(
             "width: cost {when}, with descendants; colour: change {colour}; outlined: only {when}; click to go there"
         ),
-        unit: if seconds(r) { "CPU s" } else { "call sequence numbers" },
-        seconds: seconds(r),
+        unit: r.measured.as_ref().map_or_else(|| CALLSEQS.to_owned(), Measured::unit),
+        seconds: is_time(r),
         compares: Some(Compared { incl: r.incl, draws_older }),
         zooms: false,
         levels: 24,
@@ -165,7 +175,7 @@ fn table(ctx: &Ctx<'_>, r: &DiffReport) -> Table {
         title: Some(title.to_owned()),
         heads: COLUMNS
             .iter()
-            .filter(|c| seconds(r) || c.always)
+            .filter(|c| r.chance_known || c.always)
             .map(|c| number(c.head).help(c.help))
             .collect(),
         coloured: true,
@@ -177,7 +187,7 @@ fn table(ctx: &Ctx<'_>, r: &DiffReport) -> Table {
     if r.what == DiffWhat::Cliques {
         head.push(HeadGroup::single(Head::text("Called from", ColumnClass::Words)));
     }
-    let unit = if seconds(r) { "CPU seconds" } else { "call sequence numbers" };
+    let unit = r.measured.as_ref().map_or_else(|| CALLSEQS.to_owned(), Measured::heading);
     let mut groups = vec![("self", Incl::Own), ("self and descendants", Incl::Total)];
     if r.incl == Incl::Total {
         groups.reverse();
@@ -247,7 +257,7 @@ const COLUMNS: &[ChangeColumn] = &[
         always: true,
         cell: |r, c| match c.change() {
             0 => Cell::Empty,
-            n if seconds(r) => Cell::One(Data::Change(n as f64 / 1e9)),
+            n if is_time(r) => Cell::One(Data::Change(n as f64 / 1e9)),
             n => Cell::One(Data::IntChange(n)),
         },
     },
@@ -268,11 +278,11 @@ const COLUMNS: &[ChangeColumn] = &[
 fn amount(r: &DiffReport, n: i64) -> Cell {
     match n {
         0 => Cell::Empty,
-        n if seconds(r) => Cell::One(Data::Seconds(n as f64 / 1e9)),
+        n if is_time(r) => Cell::One(Data::Seconds(n as f64 / 1e9)),
         n => Cell::One(Data::Int(n)),
     }
 }
 
 fn cells_of<'a>(r: &'a DiffReport, change: &'a Change) -> impl Iterator<Item = Cell> + 'a {
-    COLUMNS.iter().filter(|c| seconds(r) || c.always).map(|c| (c.cell)(r, change))
+    COLUMNS.iter().filter(|c| r.chance_known || c.always).map(|c| (c.cell)(r, change))
 }

@@ -15,19 +15,16 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &FlameReport) -> Display {
 
 /// The picture, with this many levels.
 pub(super) fn picture(ctx: &Ctx<'_>, r: &FlameReport, levels: u32, large: bool) -> Item {
-    let mut caption = if large {
-        "width: CPU time; a callee lies below its caller; click to zoom, with Ctrl to go to the function"
-            .to_owned()
-    } else {
-        "width: CPU time; a callee lies below its caller; click to go to the function".to_owned()
-    };
+    let measured = ctx.measured();
+    let click = if large { "zoom, with Ctrl to go to the function" } else { "go to the function" };
+    let mut caption = format!("width: {}; a callee lies below its caller; click to {click}", measured.name());
     if r.left_out > 0 {
         caption.push_str(&format!("; {} small branches left out", format::count(r.left_out)));
     }
     Item::Picture(Picture {
         caption,
-        unit: "CPU s",
-        seconds: true,
+        unit: measured.unit(),
+        seconds: measured.is_time(),
         compares: None,
         zooms: large,
         levels,

@@ -37,6 +37,7 @@ use crate::render::html::{HELP, NATIVE_HELP};
 use crate::report::Report;
 use crate::subject::Subject;
 use ctx::Ctx;
+use pct_deep::measured::Measured;
 use pct_deep::native::Allocated;
 
 /// The display of a report that was made for `cmd` and `page`.
@@ -85,7 +86,12 @@ pub fn display(report: &Report, subject: &Subject, cmd: &Cmd, page: u32, prefs: 
     display.items.iter_mut().for_each(leave_out_zeros);
     display.sections = ctx.sections();
     display.tabs = ctx.tabs(report);
-    display.help = if subject.profile.is_native() { NATIVE_HELP } else { HELP };
+    display.help = match subject.measured() {
+        _ if !subject.profile.is_native() => HELP,
+        // Its first line is about CPU seconds.
+        Some(measured) if *measured != Measured::Cpu => &NATIVE_HELP[1..],
+        _ => NATIVE_HELP,
+    };
     display.banner = Some(banner(subject));
     display.this = Some(This { cmd: cmd.clone(), page, prefs: *prefs, permalink });
     display
@@ -119,12 +125,14 @@ fn banner(subject: &Subject) -> Banner {
     if header.ticks_per_second > 0 && subject.times_matter() {
         let seconds = header.user_quanta as f64 / header.ticks_per_second as f64;
         // The tables add up to this: for a recording, all time that the kernel counted, including what no sample has.
-        let unit = if subject.is_sampled() { "CPU s" } else { "s" };
-        facts.push(format!("{} {unit}", format::float(seconds, 2)));
+        facts.push(match subject.measured() {
+            Some(measured) => format::amount(measured, header.user_quanta),
+            None => format!("{} s", format::float(seconds, 2)),
+        });
     }
     if let (true, Some(recorded)) = (subject.is_sampled(), &subject.recorded) {
-        if recorded.side.samples > 0 {
-            facts.push(format!("{} samples", pct_num::thousands(recorded.side.samples)));
+        if recorded.side.samples > 0 && !recorded.side.measured.is_number_of_samples() {
+            facts.push(pct_num::count(recorded.side.samples, "sample", "samples"));
         }
         if recorded.side.running > 0 {
             facts.push("still running".to_owned());

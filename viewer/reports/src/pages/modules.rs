@@ -35,9 +35,10 @@ pub(super) fn display_all(ctx: &Ctx<'_>, r: &ProgramModulesReport) -> Display {
         let more = rows.iter().filter(|m| m.total_is_least).count() - least.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         d.items.push(Item::Text(format!(
-            "Of {}{more} the time in and below is at least what is shown: functions of several {} call each other in \
+            "Of {}{more} the {} in and below is at least what is shown: functions of several {} call each other in \
              a circle, and the samples do not say which of them called the others.",
             least.join(", "),
+            ctx.spent(),
             ctx.words().modules,
         )));
     }

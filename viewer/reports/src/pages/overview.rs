@@ -10,6 +10,7 @@ use crate::report::flame;
 use crate::report::menu::MenuReport;
 use crate::report::overview::{OverviewReport, ThreadRow};
 use crate::report::owners;
+use pct_deep::measured::Measured;
 use pct_deep::native::Allocated;
 
 /// Levels of the flame graph on this page. Its own page shows all.
@@ -36,8 +37,8 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
         }
         if o.folded_seconds > 0.0 {
             d.items.push(Item::Warning(format!(
-                "{} CPU s are in call contexts that were folded into one for each function: there are too many.",
-                format::float(o.folded_seconds, 3)
+                "{} are in call contexts that were folded into one for each function: there are too many.",
+                ctx.cost_in_words(o.folded_seconds)
             )));
         }
     }
@@ -53,15 +54,15 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
     let mut answer = Vec::new();
     match owners::create(ctx.subject) {
         Ok(owners) => {
-            answer.push(Item::Heading("Whose time it was".to_owned()));
+            answer.push(Item::Heading(super::owners::title(ctx)));
             answer.push(super::owners::first(ctx, &owners, OWNERS));
         }
         Err(_) => {
-            answer.push(Item::Heading("Functions with most time of their own".to_owned()));
+            answer.push(Item::Heading(format!("Functions with most {} of their own", ctx.spent())));
             answer.push(super::top_procs::hottest(ctx, Cost::Time, 10));
         }
     }
-    let mut beside = r.recording.as_ref().map_or_else(Vec::new, recording);
+    let mut beside = r.recording.as_ref().map_or_else(Vec::new, |o| recording(ctx, o));
     beside.extend(ways(ctx, r, stacked));
     d.items.push(Item::Columns(vec![answer, beside]));
     if ctx.subject.memory().is_some() {
@@ -70,11 +71,18 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
     }
     let size = |n: usize| Data::Int(i64::try_from(n).unwrap_or(i64::MAX));
     d.items.push(Item::Heading("The profile".to_owned()));
-    let mut facts = vec![("CPU seconds", Data::Seconds(r.total_seconds))];
+    let heading = ctx.measured().heading();
+    let mut facts = vec![(heading.as_str(), ctx.cost(r.total_seconds))];
     if let Some(o) = &r.recording {
-        facts.push(("Samples", Data::Int(i64::try_from(o.samples).unwrap_or(i64::MAX))));
+        if o.samples > 0 && !ctx.measured().is_number_of_samples() {
+            facts.push(("Samples", Data::Int(i64::try_from(o.samples).unwrap_or(i64::MAX))));
+        }
         if o.rate_hz > 0 {
-            facts.push(("Samples a CPU second", Data::Int(i64::try_from(o.rate_hz).unwrap_or(i64::MAX))));
+            let head = match ctx.measured() {
+                Measured::Cpu => "Samples a CPU second",
+                _ => "Samples a second of each thread",
+            };
+            facts.push((head, Data::Int(i64::try_from(o.rate_hz).unwrap_or(i64::MAX))));
         }
     }
     if let Some(memory) = ctx.subject.memory() {
@@ -107,7 +115,8 @@ fn ways(ctx: &Ctx<'_>, r: &MenuReport, stacked: bool) -> Vec<Item> {
     }
     add(Cmd::top(ranks, Cost::Time, Incl::Own), "each function by itself, libraries and kernel too");
     if stacked {
-        add(Cmd::top(ranks, Cost::Time, Incl::Total), "functions by all time in and below them");
+        let label = format!("functions by all {} in and below them", ctx.spent());
+        add(Cmd::top(ranks, Cost::Time, Incl::Total), &label);
     }
     if let Some(memory) = ctx.subject.memory() {
         if stacked {
@@ -133,11 +142,11 @@ fn ways(ctx: &Ctx<'_>, r: &MenuReport, stacked: bool) -> Vec<Item> {
 }
 
 /// Who used the time, and what was accounted for.
-fn recording(o: &OverviewReport) -> Vec<Item> {
+fn recording(ctx: &Ctx<'_>, o: &OverviewReport) -> Vec<Item> {
     let mut out = Vec::new();
     if o.threads.iter().filter(|t| t.tid != 0).count() > 1 || o.processes > 1 {
         out.push(Item::Heading("Threads".to_owned()));
-        out.push(Item::Table(threads(o)));
+        out.push(Item::Table(threads(ctx, o)));
     }
     if !o.account.is_empty() {
         out.push(Item::Heading("What was accounted for".to_owned()));
@@ -150,23 +159,25 @@ fn recording(o: &OverviewReport) -> Vec<Item> {
     out
 }
 
-fn threads(o: &OverviewReport) -> Table {
+fn threads(ctx: &Ctx<'_>, o: &OverviewReport) -> Table {
     let several = o.processes > 1;
     let number = |text: &str| Head::text(text, ColumnClass::Number);
     let mut columns: Vec<Column<'_, ThreadRow>> = vec![
         Column::new(Head::text("Thread", ColumnClass::Name), |t: &ThreadRow| {
             Cell::One(Data::Text(if t.name.is_empty() { "(no name)".to_owned() } else { t.name.clone() }))
         }),
-        Column::new(number("CPU seconds"), |t: &ThreadRow| Cell::One(Data::Seconds(t.seconds))),
+        Column::new(number(&ctx.measured().heading()), |t: &ThreadRow| Cell::One(ctx.cost(t.seconds))),
         Column::new(number("%"), |t: &ThreadRow| Cell::One(Data::Percent(t.share))),
-        Column::new(number("Samples"), |t: &ThreadRow| {
-            Cell::One(Data::Int(i64::try_from(t.samples).unwrap_or(i64::MAX)))
-        }),
-        Column::new(number("Id"), |t: &ThreadRow| {
-            // Time in no sample is no thread's.
-            if t.tid == 0 { Cell::Empty } else { Cell::One(Data::Text(t.tid.to_string())) }
-        }),
     ];
+    if o.samples > 0 && !ctx.measured().is_number_of_samples() {
+        columns.push(Column::new(number("Samples"), |t: &ThreadRow| {
+            Cell::One(Data::Int(i64::try_from(t.samples).unwrap_or(i64::MAX)))
+        }));
+    }
+    columns.push(Column::new(number("Id"), |t: &ThreadRow| {
+        // Time in no sample is no thread's.
+        if t.tid == 0 { Cell::Empty } else { Cell::One(Data::Text(t.tid.to_string())) }
+    }));
     if several {
         columns.push(Column::new(Head::text("Process", ColumnClass::Place), |t: &ThreadRow| {
             if t.pid == 0 {
@@ -187,9 +198,9 @@ fn threads(o: &OverviewReport) -> Table {
     if more > 0 {
         table.flat = false;
         table.rows.push(Row::Note(vec![Data::Label(Label::plain(format!(
-            "{} more threads with {} CPU s",
+            "{} more threads with {}",
             format::count(more),
-            format::float(seconds, 3)
+            ctx.cost_in_words(seconds)
         )))]));
     }
     table

@@ -2,18 +2,18 @@
 
 use super::ctx::Ctx;
 use crate::display::table::{Boxing, Column, ColumnClass, Head, Paging, Sorted};
-use crate::display::{Cell, Data, Display, HeadGroup, Item, Row, Table, format};
+use crate::display::{Cell, Data, Display, HeadGroup, Item, Row, Table};
 use crate::query::{Cmd, Cost, Incl, Limit};
 use crate::report::common::ProcDesc;
 use crate::report::owners::{CalleeRow, OwnerRow, OwnersReport};
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &OwnersReport) -> Display {
-    let mut d = Display::new("Whose time it was");
-    d.items.push(Item::Text(
-        "A function here has its own time and that of what worked for it: library functions that it called, the C \
-         library, allocators, the kernel. What it called is below it where that was more than a tenth of its time."
-            .to_owned(),
-    ));
+    let mut d = Display::new(title(ctx));
+    let spent = ctx.spent();
+    d.items.push(Item::Text(format!(
+        "A function here has its own {spent} and that of what worked for it: library functions that it called, the C \
+         library, allocators, the kernel. What it called is below it where that was more than a tenth of its {spent}.",
+    )));
     let machine = Cmd::top(Limit::Ranks(1, 100), Cost::Time, Incl::Own);
     d.items.push(Item::Link(ctx.link(machine, "each function by itself, libraries and kernel too")));
     let paging = Paging::new(ctx.cmd, &ctx.prefs, ctx.page, r.rows.len());
@@ -22,12 +22,20 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &OwnersReport) -> Display {
     let mut table = table(ctx, &r.rows[range]);
     table.paging = paging;
     if is_last && r.not_listed > 0 {
-        table.rows.push(more(r.not_listed, r.seconds_not_listed));
+        table.rows.push(more(ctx, r.not_listed, r.seconds_not_listed));
     }
     d.items.push(Item::Table(table));
-    d.crumbs = ctx.crumbs(vec![ctx.link(Cmd::Owners, "whose time")]);
+    d.crumbs = ctx.crumbs(vec![ctx.link(Cmd::Owners, title(ctx))]);
     d.controls = vec![ctx.general_controls()];
     d
+}
+
+/// The title of the table of owners.
+pub(super) fn title(ctx: &Ctx<'_>) -> String {
+    match ctx.measured() {
+        measured if measured.is_time() => "Whose time it was".to_owned(),
+        measured => format!("Who has the {}", measured.name()),
+    }
 }
 
 /// The first rows, for the overview, and a row for the rest.
@@ -37,14 +45,14 @@ pub(super) fn first(ctx: &Ctx<'_>, r: &OwnersReport, rows: usize) -> Item {
     let count = r.not_listed.saturating_add(rest.len() as u64);
     if count > 0 {
         let seconds = rest.iter().map(|row| row.seconds).sum::<f64>() + r.seconds_not_listed;
-        table.rows.push(more(count, seconds));
+        table.rows.push(more(ctx, count, seconds));
     }
     Item::Table(table)
 }
 
-fn more(count: u64, seconds: f64) -> Row {
+fn more(ctx: &Ctx<'_>, count: u64, seconds: f64) -> Row {
     let rows = pct_num::count(count, "more row", "more rows");
-    Row::Note(vec![Data::Text(format!("{rows} with {} CPU s", format::float(seconds, 3)))])
+    Row::Note(vec![Data::Text(format!("{rows} with {}", ctx.cost_in_words(seconds)))])
 }
 
 /// A row of the table: an owner, or what it called.
@@ -79,7 +87,7 @@ impl Line<'_> {
 
 fn table(ctx: &Ctx<'_>, rows: &[OwnerRow]) -> Table {
     let number = |text: &str| Head::text(text, ColumnClass::Number);
-    let total = |line: &Line<'_>, data: fn((f64, f64)) -> Data| match line.total {
+    let total = |line: &Line<'_>, data: &dyn Fn((f64, f64)) -> Data| match line.total {
         Some(total) => Cell::One(data(total)),
         None => Cell::Empty,
     };
@@ -87,16 +95,16 @@ fn table(ctx: &Ctx<'_>, rows: &[OwnerRow]) -> Table {
         Column::new(ctx.name_head(ctx.words().proc), |line: &Line<'_>| line.name(ctx)),
         Column::new(Head::text("Where", ColumnClass::Place), |line: &Line<'_>| line.place(ctx)),
         Column::new(Head { sorted: Some(Sorted::Descending), ..number("Self") }, |line: &Line<'_>| {
-            Cell::One(Data::Seconds(line.own.0))
+            Cell::One(ctx.cost(line.own.0))
         }),
         Column::new(number("%"), |line: &Line<'_>| Cell::One(Data::Percent(line.own.1))),
-        Column::new(number("Total"), move |line: &Line<'_>| total(line, |(s, _)| Data::Seconds(s))),
-        Column::new(number("%"), move |line: &Line<'_>| total(line, |(_, share)| Data::Percent(share))),
+        Column::new(number("Total"), move |line: &Line<'_>| total(line, &|(s, _)| ctx.cost(s))),
+        Column::new(number("%"), move |line: &Line<'_>| total(line, &|(_, share)| Data::Percent(share))),
     ];
     let (lead, figures) = columns.split_at(2);
     let mut head: Vec<HeadGroup> = lead.iter().map(|c| HeadGroup::single(c.head.clone())).collect();
     head.push(HeadGroup {
-        title: Some("CPU seconds".to_owned()),
+        title: Some(ctx.measured().heading()),
         heads: figures.iter().map(|c| c.head.clone()).collect(),
         coloured: true,
     });

@@ -7,6 +7,7 @@ use crate::query::{
     Prefs, Scope, TimeFields,
 };
 use crate::report::common::{Block, Perf};
+use pct_deep::measured::Measured;
 use pct_deep::native::Allocated;
 
 /// The count of a port.
@@ -58,16 +59,37 @@ struct Quantity {
 struct Memory {
     unit: MemUnit,
     scale: f64,
-    /// Times are plain seconds, not ticks.
-    seconds: bool,
+    /// What times are.
+    times: Times,
+}
+
+/// What the costs of time are.
+#[derive(Clone, Copy)]
+enum Times {
+    /// Ticks of a clock, and what they stand for.
+    Ticks,
+    /// Seconds, of samples.
+    Seconds,
+    /// Samples measured something else than a time.
+    Amounts,
+}
+
+impl Times {
+    fn of_samples(measured: Option<&Measured>) -> Times {
+        match measured {
+            None => Times::Ticks,
+            Some(measured) if measured.is_time() => Times::Seconds,
+            Some(_) => Times::Amounts,
+        }
+    }
 }
 
 /// What columns need to know about the profile.
 #[derive(Clone, Copy)]
-pub(crate) struct Scale {
+pub(crate) struct Scale<'a> {
     pub(crate) bytes_per_word: u8,
-    /// It was made of samples: calls are not known, times are seconds.
-    pub(crate) sampled: bool,
+    /// It was made of samples, and they measured this: calls are not known.
+    pub(crate) measured: Option<&'a Measured>,
     /// What its allocations are, if it was made of samples and has any.
     pub(crate) memory: Option<Allocated>,
 }
@@ -92,7 +114,11 @@ const QUANTITIES: &[Quantity] = &[
                 says: Says::Word("Time"),
                 scope: Some(Scope::Overall),
                 shown: |f| !matches!(f.time, TimeFields::Ticks),
-                datum: |b, m| if m.seconds { Data::Seconds(b.seconds) } else { Data::Time(b.seconds) },
+                datum: |b, m| match m.times {
+                    Times::Ticks => Data::Time(b.seconds),
+                    Times::Seconds => Data::Seconds(b.seconds),
+                    Times::Amounts => Data::Amount(b.seconds),
+                },
             },
             Part {
                 says: Says::Word("%"),
@@ -253,14 +279,15 @@ pub(crate) fn order_head(cmd: &Cmd, prefs: &Prefs, text: &str, order: Order, cla
 
 impl PerfColumns {
     /// The columns that the preferences ask for, with or without totals.
-    pub(crate) fn new(cmd: &Cmd, prefs: &Prefs, totals: bool, by: Scale) -> PerfColumns {
+    pub(crate) fn new(cmd: &Cmd, prefs: &Prefs, totals: bool, by: Scale<'_>) -> PerfColumns {
         let fields = prefs.fields;
+        let times = Times::of_samples(by.measured);
         let memory = match fields.memory {
             MemFields::Bytes | MemFields::BytesPerCall => {
-                Memory { unit: MemUnit::Bytes, scale: f64::from(by.bytes_per_word), seconds: by.sampled }
+                Memory { unit: MemUnit::Bytes, scale: f64::from(by.bytes_per_word), times }
             }
             MemFields::None | MemFields::Words | MemFields::WordsPerCall => {
-                Memory { unit: MemUnit::Words, scale: 1.0, seconds: by.sampled }
+                Memory { unit: MemUnit::Words, scale: 1.0, times }
             }
         };
         let unit = memory.unit;
@@ -289,14 +316,14 @@ impl PerfColumns {
                     });
                 }
             }
-            let title = match (quantity.cost, by.memory) {
-                (Cost::Time, _) if by.sampled => "CPU seconds",
-                (Cost::Allocs, Some(memory)) => blocks_head(memory),
-                (Cost::Words, Some(memory)) if unit == MemUnit::Bytes => bytes_head(memory),
-                (Cost::Words, Some(memory)) => words_head(memory),
-                _ => title,
+            let title = match (quantity.cost, by.measured, by.memory) {
+                (Cost::Time, Some(measured), _) => measured.heading(),
+                (Cost::Allocs, _, Some(memory)) => blocks_head(memory).to_owned(),
+                (Cost::Words, _, Some(memory)) if unit == MemUnit::Bytes => bytes_head(memory).to_owned(),
+                (Cost::Words, _, Some(memory)) => words_head(memory).to_owned(),
+                _ => title.to_owned(),
             };
-            columns.heads.push(HeadGroup { title: Some(title.to_owned()), heads, coloured: true });
+            columns.heads.push(HeadGroup { title: Some(title), heads, coloured: true });
         }
         if fields.port == PortFields::Counts {
             let mut heads = Vec::new();
@@ -398,7 +425,7 @@ mod tests {
     use super::*;
     use crate::query::words_all;
 
-    const MERCURY: Scale = Scale { bytes_per_word: 8, sampled: false, memory: None };
+    const MERCURY: Scale<'_> = Scale { bytes_per_word: 8, measured: None, memory: None };
 
     #[test]
     fn every_choice_of_fields_gives_as_many_heads_as_cells() {

@@ -42,11 +42,11 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &SourceReport) -> Display {
 }
 
 fn table(ctx: &Ctx<'_>, r: &SourceReport) -> Table {
-    let seconds = ctx.subject.is_sampled();
+    let sampled = ctx.subject.is_sampled();
     let rate = ctx.subject.profile.header().ticks_per_second as f64;
     let cost = |ticks: i64| match ticks {
         0 => Cell::Empty,
-        n if seconds && rate > 0.0 => Cell::One(Data::Seconds(n as f64 / rate)),
+        n if sampled && rate > 0.0 => Cell::One(ctx.cost(n as f64 / rate)),
         n => Cell::One(Data::Int(n)),
     };
     let share =
@@ -56,12 +56,12 @@ fn table(ctx: &Ctx<'_>, r: &SourceReport) -> Table {
         heads: vec![Head::text(unit, ColumnClass::Number), Head::text("%", ColumnClass::Number)],
         coloured: true,
     };
-    let unit = if seconds { "CPU s" } else { "callseqs" };
+    let unit = if sampled { ctx.measured().unit() } else { "callseqs".to_owned() };
     let mut head = vec![HeadGroup::single(Head::text("Line", ColumnClass::Number))];
     if r.has_own {
-        head.push(group("In the line", unit));
+        head.push(group("In the line", &unit));
     }
-    head.push(group("Called from it", unit));
+    head.push(group("Called from it", &unit));
     head.push(HeadGroup::single(Head::text("Text", ColumnClass::Words)));
     let mut t = Table::new(Boxing::ByPref, head);
     for l in &r.lines {

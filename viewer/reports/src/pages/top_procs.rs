@@ -84,7 +84,7 @@ fn unit(cost: Cost) -> &'static str {
 }
 
 fn title(ctx: &Ctx<'_>, r: &TopProcsReport) -> String {
-    let mut by = r.cost.label().to_owned();
+    let mut by = if r.cost == Cost::Time { ctx.spent() } else { r.cost.label() }.to_owned();
     if !matches!(r.cost, Cost::Calls | Cost::Redos) {
         by.push_str(match r.incl {
             Incl::Own => ", self",

@@ -5,11 +5,12 @@ use crate::display::{Display, Item, Picture, PictureNode, format};
 use crate::query::{Cmd, Cost, Qualify};
 use crate::report::tree::{TreeReport, overview as overview_of, strip};
 use pct_deep::CliqueId;
+use pct_deep::measured::Measured;
 
-fn unit_of(ctx: &Ctx<'_>, cost: Cost) -> &'static str {
-    match cost {
-        Cost::Time if ctx.subject.is_sampled() => "CPU s",
-        _ => unit(cost),
+fn unit_of(ctx: &Ctx<'_>, cost: Cost) -> String {
+    match (cost, ctx.subject.measured()) {
+        (Cost::Time, Some(measured)) => measured.unit(),
+        _ => unit(cost).to_owned(),
     }
 }
 
@@ -26,7 +27,7 @@ fn picture(ctx: &Ctx<'_>, r: &TreeReport, caption: String, large: bool) -> Pictu
     Picture {
         caption,
         unit: unit_of(ctx, r.cost),
-        seconds: r.cost == Cost::Time && ctx.subject.is_sampled(),
+        seconds: r.cost == Cost::Time && ctx.subject.measured().is_some_and(Measured::is_time),
         compares: None,
         zooms: false,
         levels: 1000,

@@ -414,8 +414,8 @@ pub const HELP: &[(&str, &str)] = &[
 /// The meaning of the words on a recording's pages.
 pub const NATIVE_HELP: &[(&str, &str)] = &[
     ("CPU seconds", "time on a processor, by samples; a function with few samples is known only roughly"),
-    ("Self", "time in the function itself; where it says whose time it was, also in what worked for it"),
-    ("Total", "time in it and in everything called from there; recursion counts once"),
+    ("Self", "the function itself; in the table of the first page also what worked for it"),
+    ("Total", "it and everything called from there; recursion counts once"),
     ("%", "the number to its left as a share of the whole recording"),
     ("Calls", "how often it was called, where that is known"),
     ("Object", "the program or library that a function belongs to"),
@@ -476,7 +476,7 @@ mod tests {
             Item::Table(table),
             Item::Picture(Picture {
                 caption: bad(),
-                unit: "calls",
+                unit: "calls".to_owned(),
                 seconds: false,
                 compares: Some(Compared { incl: Incl::Total, draws_older: false }),
                 levels: 9,

@@ -41,7 +41,7 @@ impl Renderer<'_> {
             tree.mark(*here);
         }
         let options = pct_icicle::Options {
-            unit: picture.unit.to_owned(),
+            unit: picture.unit.clone(),
             direction: pct_icicle::Direction::Icicle,
             order: pct_icicle::Order::Weight,
             click: if picture.zooms { pct_icicle::Click::Zoom } else { pct_icicle::Click::Link },

@@ -1,13 +1,14 @@
 //! Two profiles of one program, the older one the *base*: what changed, and which changes are more than chance.
 //!
 //! Procedures are matched by name and module (not by number, since the builds may differ). Cliques are matched by the
-//! path to them: the procedures that enter them, from the root. For native programs CPU time is compared, and
-//! significance is that of [`pct_num::significance`]. Call sequence numbers of other profiles are exact, so every
-//! difference counts.
+//! path to them: the procedures that enter them, from the root. For native programs what the samples measured is
+//! compared, and significance is that of [`pct_num::significance`]. Call sequence numbers of other profiles are exact,
+//! so every difference counts.
 
 use crate::analysis::Failure;
 use crate::query::{DiffScale, DiffWhat, Incl};
 use crate::subject::Subject;
+use pct_deep::measured::Measured;
 use pct_deep::native::FunctionFacts;
 use pct_deep::{CliqueId, Id, IdVec, Profile, PsId};
 use pct_num::{CLEAR, Sampled, significance};
@@ -27,8 +28,13 @@ pub struct DiffReport {
     pub incl: Incl,
     /// How costs are compared.
     pub scale: DiffScale,
-    /// The unit of costs: `ns` or `callseqs`.
-    pub unit: &'static str,
+    /// The unit of costs: `ns`, `callseqs`, or that of what was measured if it is no time.
+    pub unit: String,
+    /// What the samples measured; `None`: calls were counted.
+    #[serde(skip)]
+    pub measured: Option<Measured>,
+    /// Whether the costs are of samples whose number is known, so that changes can be held against chance.
+    pub chance_known: bool,
     /// The whole program.
     pub whole: Change,
     /// The factor by which costs of the newer profile were multiplied.
@@ -168,10 +174,10 @@ impl<'a> Side<'a> {
     }
 }
 
-fn change(before: Sum, after: Sum, sampled: bool) -> Change {
+fn change(before: Sum, after: Sum, chance_known: bool) -> Change {
     let weight = |s: Sum| Sampled { samples: s.samples, amount: s.cost as f64 };
-    let z = if sampled { significance(weight(before), weight(after)) } else { 0.0 };
-    let clear = if sampled { z.abs() >= CLEAR } else { before.cost != after.cost };
+    let z = if chance_known { significance(weight(before), weight(after)) } else { 0.0 };
+    let clear = if chance_known { z.abs() >= CLEAR } else { before.cost != after.cost };
     Change { before: before.cost, after: after.cost, z, clear }
 }
 
@@ -209,7 +215,16 @@ pub fn compare(
             "Only one of the two profiles knows of calls: they have no common measure.".to_owned(),
         ));
     }
-    let sampled = newer.is_sampled();
+    if older.measured() != newer.measured() {
+        let of = |subject: &Subject| subject.measured().map_or("calls", Measured::name).to_owned();
+        return Err(Failure(format!(
+            "One of the two profiles is of {}, the other of {}: they have no common measure.",
+            of(older),
+            of(newer)
+        )));
+    }
+    let counted = |s: &Subject| s.recorded.as_ref().is_some_and(|recorded| recorded.side.samples > 0);
+    let chance_known = newer.is_sampled() && (counted(older) || counted(newer));
     let whole = |s: &Subject| s.profile.main_cost(&s.profile.root_total());
     let factor = match scale {
         DiffScale::Shares if whole(newer) > 0 => whole(older) as f64 / whole(newer) as f64,
@@ -218,8 +233,8 @@ pub fn compare(
     let (a, b) = (Side::new(older, 1.0), Side::new(newer, factor));
     let tree = Tree::new(&a, &b);
     let mut rows = match what {
-        DiffWhat::Procs => procs(&a, &b, sampled),
-        DiffWhat::Cliques => tree.rows(sampled),
+        DiffWhat::Procs => procs(&a, &b, chance_known),
+        DiffWhat::Cliques => tree.rows(chance_known),
     };
     let by = |r: &DiffRow| if incl == Incl::Own { r.own } else { r.total };
     rows.retain(|r| r.own.before != 0 || r.own.after != 0 || r.total.before != 0 || r.total.after != 0);
@@ -241,8 +256,14 @@ pub fn compare(
         what,
         incl,
         scale,
-        unit: if sampled { "ns" } else { "callseqs" },
-        whole: change(a.sum(whole(older)), Side { factor: 1.0, ..b }.sum(whole(newer)), sampled),
+        unit: match newer.measured() {
+            Some(Measured::Amount { unit, .. }) => unit.clone(),
+            Some(_) => "ns".to_owned(),
+            None => "callseqs".to_owned(),
+        },
+        measured: newer.measured().cloned(),
+        chance_known,
+        whole: change(a.sum(whole(older)), Side { factor: 1.0, ..b }.sum(whole(newer)), chance_known),
         factor,
         rows,
         not_listed,
@@ -258,7 +279,7 @@ struct Pair {
     newer: Option<u32>,
 }
 
-fn procs(a: &Side<'_>, b: &Side<'_>, sampled: bool) -> Vec<DiffRow> {
+fn procs(a: &Side<'_>, b: &Side<'_>, chance_known: bool) -> Vec<DiffRow> {
     let mut pairs: HashMap<(String, String), Pair> = HashMap::new();
     for (i, side) in [a, b].into_iter().enumerate() {
         let root = side.profile.pd_ps(side.profile.root());
@@ -284,8 +305,8 @@ fn procs(a: &Side<'_>, b: &Side<'_>, sampled: bool) -> Vec<DiffRow> {
             ps: p.newer,
             clique: None,
             way: Vec::new(),
-            own: change(p.own[0], p.own[1], sampled),
-            total: change(p.total[0], p.total[1], sampled),
+            own: change(p.own[0], p.own[1], chance_known),
+            total: change(p.total[0], p.total[1], chance_known),
         })
         .collect()
 }
@@ -350,7 +371,7 @@ impl Tree {
         }
     }
 
-    fn rows(&self, sampled: bool) -> Vec<DiffRow> {
+    fn rows(&self, chance_known: bool) -> Vec<DiffRow> {
         (1..self.keys.len())
             .map(|at| {
                 let mut way = Vec::new();
@@ -366,8 +387,8 @@ impl Tree {
                     ps: None,
                     clique: p.newer,
                     way,
-                    own: change(p.own[0], p.own[1], sampled),
-                    total: change(p.total[0], p.total[1], sampled),
+                    own: change(p.own[0], p.own[1], chance_known),
+                    total: change(p.total[0], p.total[1], chance_known),
                 }
             })
             .collect()

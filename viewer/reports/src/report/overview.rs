@@ -56,7 +56,7 @@ const THREADS: usize = 200;
 #[must_use]
 pub fn create(recorded: &Recorded) -> OverviewReport {
     let side = &recorded.side;
-    let seconds = |ns: u64| ns as f64 / 1e9;
+    let seconds = |ns: u64| side.measured.scaled(ns);
     let whole: u64 = side.threads.iter().map(|t| t.ns).sum();
     // A process that has executed another program has its last one's name.
     let name_of = |pid: u32| {

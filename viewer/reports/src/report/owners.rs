@@ -60,7 +60,7 @@ pub fn create(subject: &Subject) -> Result<OwnersReport, Failure> {
     let side = side.ok_or_else(|| Failure("Whose time it was is known only of recordings.".to_owned()))?;
     let listed: u64 = side.owners.iter().map(|owner| owner.ns).sum();
     let whole = listed.saturating_add(side.owners_beyond.1);
-    let seconds = |ns: u64| ns as f64 / 1e9;
+    let seconds = |ns: u64| side.measured.scaled(ns);
     let share = |ns: u64| if whole == 0 { 0.0 } else { ns as f64 / whole as f64 };
     let function = |number: u32| profile.ps_id(i64::from(number)).map(|ps| proc_desc(profile, ps));
     let rows = side.owners.iter().map(|owner| {
