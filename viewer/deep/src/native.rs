@@ -12,9 +12,9 @@
 //! producer WORD                sampled, exact-cyg, exact-entry
 //! calls known|unknown          likewise exits, allocs
 //! memory WORD                  what its allocations are: allocated, live, peak; no such line: nothing is known
-//! measured wall          the quanta are nanoseconds by the wall clock; no such line: of CPU time
-//! measured time NAME           the quanta are nanoseconds of this time
-//! measured amount NAME         they are amounts of this; the next line has their unit
+//! measured wall                the quanta are nanoseconds by the wall clock; no such line: of CPU time
+//! measured time NAME           they are nanoseconds of this time
+//! measured amount NAME         they are amounts of this, as is all that is called ns here; the next line has their unit
 //! unit UNIT                    bytes, count; empty: none is known
 //! stacks known|none            none: each sample is its innermost function only
 //! rate HZ, clock NAME          of the sampler
