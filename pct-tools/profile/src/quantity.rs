@@ -5,6 +5,7 @@
 //! so a profile carries its unit, and whoever needs CPU time asks `Profile::is_of_cpu_time` first.
 
 use pct_num::{count, float, seconds, thousands};
+use pct_text::{behind_amount, counts_samples};
 
 /// The unit of files that say how many samples there are, and not what one is worth.
 const SAMPLES: &str = "samples";
@@ -66,9 +67,8 @@ impl Quantity {
     #[must_use]
     pub fn is_number_of_samples(&self) -> bool {
         match self {
-            Self::Foreign { name, unit: Unit::Count } => name == SAMPLES,
-            Self::Foreign { unit: Unit::Other(unit), .. } => unit == SAMPLES,
-            Self::Processor | Self::Foreign { .. } => false,
+            Self::Foreign { name, unit } => counts_samples(name, unit.as_word()),
+            Self::Processor => false,
         }
     }
     /// The unit of [`Self::amount`], for the head of a column: `CPU s`, `bytes`.
@@ -117,15 +117,9 @@ impl Quantity {
         let amount = self.amount(weight);
         let Self::Foreign { name, unit } = self else { return format!("{amount} {}", self.unit()) };
         let words = match unit {
-            // A plural, as most names of counts are: contentions, cycles:u.
-            Unit::Count if name.split(':').next().is_some_and(|noun| noun.ends_with('s')) => {
-                format!("{amount} {name}")
-            }
-            Unit::Count => format!("{amount} of {name} (count)"),
             Unit::Other(unit) if unit == SAMPLES => format!("{} of {name}", count(weight, "sample", SAMPLES)),
-            Unit::Other(unit) if unit.is_empty() => format!("{amount} of {name} (no unit given)"),
-            Unit::Other(unit) => format!("{amount} {unit} of {name}"),
-            Unit::Time | Unit::Bytes => format!("{amount} {} of {name}", self.unit()),
+            Unit::Time => format!("{amount} {}", behind_amount(name, self.unit())),
+            unit => format!("{amount} {}", behind_amount(name, unit.as_word())),
         };
         pct_text::visible(&words).into_owned()
     }

@@ -14,6 +14,7 @@
 //! - [`Visible`]: the same as [`visible()`], for `write!` and `format!`.
 //! - [`elided()`]: the short form of a function's long name, for tables and pictures; [`bare_name()`]: shorter still.
 //! - [`csv_field()`]: a name in a table for programs and spreadsheets.
+//! - [`behind_amount()`], [`head_of_amounts()`]: what amounts of another profiler's sample type are of, in their unit.
 //! - [`complain!`]: a line on stderr.
 //! - [`visible_json()`]: JSON that was written already: JSON's own escapes, so that readers get the original text.
 //!
@@ -27,9 +28,11 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
+mod amounts;
 mod csv;
 mod elide;
 
+pub use amounts::{behind_amount, counts_samples, head_of_amounts};
 pub use csv::csv_field;
 pub use elide::{bare_name, elided};
 

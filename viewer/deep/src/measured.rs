@@ -1,5 +1,7 @@
 //! What the costs of a recording are amounts of.
 
+use pct_text::{behind_amount, counts_samples, head_of_amounts};
+
 /// What the quanta of a native program's profile are amounts of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Measured {
@@ -41,9 +43,8 @@ impl Measured {
     /// Whether each quantum is a sample.
     #[must_use]
     pub fn is_number_of_samples(&self) -> bool {
-        const SAMPLES: &str = "samples";
         match self {
-            Self::Amount { name, unit } => unit == SAMPLES || (unit == "count" && name == SAMPLES),
+            Self::Amount { name, unit } => counts_samples(name, unit),
             Self::Cpu | Self::Wall | Self::Time { .. } => false,
         }
     }
@@ -85,12 +86,8 @@ impl Measured {
         match self {
             Self::Cpu => "CPU seconds".to_owned(),
             Self::Wall => "wall seconds".to_owned(),
-            Self::Time { name } => format!("seconds of {name}"),
-            Self::Amount { name, unit } if unit.is_empty() => format!("{name} (no unit given)"),
-            Self::Amount { name, unit } if unit == name => name.clone(),
-            Self::Amount { name, unit } if unit == "count" && is_plural(name) => name.clone(),
-            Self::Amount { name, unit } if unit == "count" => format!("{name} (count)"),
-            Self::Amount { name, unit } => format!("{unit} of {name}"),
+            Self::Time { name } => head_of_amounts(name, "seconds"),
+            Self::Amount { name, unit } => head_of_amounts(name, unit),
         }
     }
 
@@ -100,18 +97,10 @@ impl Measured {
         match self {
             Self::Cpu => "CPU s".to_owned(),
             Self::Wall => "wall s".to_owned(),
-            Self::Time { name } => format!("s of {name}"),
-            Self::Amount { name, unit } if unit.is_empty() || (unit == "count" && !is_plural(name)) => {
-                format!("of {}", self.heading())
-            }
-            Self::Amount { .. } => self.heading(),
+            Self::Time { name } => behind_amount(name, "s"),
+            Self::Amount { name, unit } => behind_amount(name, unit),
         }
     }
-}
-
-/// Whether the name of a count is a plural, as most are: contentions, cycles:u.
-fn is_plural(name: &str) -> bool {
-    name.split(':').next().is_some_and(|noun| noun.ends_with('s'))
 }
 
 #[cfg(test)]
