@@ -33,7 +33,7 @@ pub struct Display {
     /// Controls that change how the page looks.
     pub controls: Vec<Item>,
     /// What the words of the page mean.
-    pub help: &'static [(&'static str, &'static str)],
+    pub help: Vec<(&'static str, &'static str)>,
     /// The page itself, for links to its other forms.
     pub this: Option<This>,
 }
@@ -253,7 +253,7 @@ impl Display {
             sections: Vec::new(),
             tabs: Vec::new(),
             controls: Vec::new(),
-            help: &[],
+            help: Vec::new(),
             this: None,
         }
     }

@@ -33,7 +33,7 @@ mod var_use;
 use crate::analysis::Failure;
 use crate::display::{Banner, Display, Item, This, format};
 use crate::query::{Cmd, Prefs, PrefsIndication};
-use crate::render::html::{HELP, NATIVE_HELP};
+use crate::render::html::{CPU_SECONDS_HELP, HELP, NATIVE_HELP, WALL_SECONDS_HELP};
 use crate::report::Report;
 use crate::subject::Subject;
 use ctx::Ctx;
@@ -86,15 +86,24 @@ pub fn display(report: &Report, subject: &Subject, cmd: &Cmd, page: u32, prefs: 
     display.items.iter_mut().for_each(leave_out_zeros);
     display.sections = ctx.sections();
     display.tabs = ctx.tabs(report);
-    display.help = match subject.measured() {
-        _ if !subject.profile.is_native() => HELP,
-        // Its first line is about CPU seconds.
-        Some(measured) if *measured != Measured::Cpu => &NATIVE_HELP[1..],
-        _ => NATIVE_HELP,
-    };
+    display.help = help(subject);
     display.banner = Some(banner(subject));
     display.this = Some(This { cmd: cmd.clone(), page, prefs: *prefs, permalink });
     display
+}
+
+/// What the words on pages of a profile mean.
+fn help(subject: &Subject) -> Vec<(&'static str, &'static str)> {
+    if !subject.profile.is_native() {
+        return HELP.to_vec();
+    }
+    let measured = match subject.measured() {
+        None | Some(Measured::Cpu) => Some(CPU_SECONDS_HELP),
+        Some(Measured::Wall) => Some(WALL_SECONDS_HELP),
+        // What another profiler measured, its file does not explain.
+        Some(Measured::Time { .. } | Measured::Amount { .. }) => None,
+    };
+    measured.into_iter().chain(NATIVE_HELP.iter().copied()).collect()
 }
 
 /// The parts of a profile, as they stand at the top of its pages: their names, and what shows them.

@@ -227,7 +227,7 @@ impl Renderer<'_> {
                 details.help {
                     summary { "help on the columns" }
                     dl {
-                        @for (word, meaning) in display.help { dt { (word) } dd { (meaning) } }
+                        @for (word, meaning) in &display.help { dt { (word) } dd { (meaning) } }
                     }
                 }
             }
@@ -411,9 +411,17 @@ pub const HELP: &[(&str, &str)] = &[
     ),
 ];
 
-/// The meaning of the words on a recording's pages.
+/// What CPU seconds are, on the pages of a recording of them.
+pub const CPU_SECONDS_HELP: (&str, &str) =
+    ("CPU seconds", "time on a processor, by samples; a function with few samples is known only roughly");
+/// What wall seconds are, on the pages of a recording of them.
+pub const WALL_SECONDS_HELP: (&str, &str) = (
+    "wall seconds",
+    "time of threads, running and waiting, by samples; one with few samples is known only roughly",
+);
+
+/// The meaning of the other words on a recording's pages.
 pub const NATIVE_HELP: &[(&str, &str)] = &[
-    ("CPU seconds", "time on a processor, by samples; a function with few samples is known only roughly"),
     ("Self", "the function itself; in the table of the first page also what worked for it"),
     ("Total", "it and everything called from there; recursion counts once"),
     ("%", "the number to its left as a share of the whole recording"),
