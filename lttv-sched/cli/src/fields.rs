@@ -129,11 +129,23 @@ struct Collecting {
 impl Collecting {
     fn push(&mut self, name: &str, field: Field) {
         match self.open.last_mut() {
-            Some((_, Field::Members(members))) => members.push((name.into(), field)),
+            Some((_, Field::Members(members))) => add_member(members, name, field),
             Some((_, Field::Elements(elements))) => elements.push(field),
             _ => {}
         }
     }
+}
+
+/// A context and the payload may have fields of one name, and readers of JSON keep one of them. The last has the name,
+/// and those before it are `NAME#1`, `NAME#2`.
+fn add_member(members: &mut Vec<(String, Field)>, name: &str, field: Field) {
+    if let Some(earlier) = members.iter().position(|(known, _)| known == name) {
+        let mut others = (1..).map(|n: usize| format!("{name}#{n}"));
+        if let Some(free) = others.find(|other| members.iter().all(|(known, _)| known != other)) {
+            members[earlier].0 = free;
+        }
+    }
+    members.push((name.into(), field));
 }
 
 impl FieldVisitor for Collecting {
@@ -189,6 +201,17 @@ pub fn collected(show: impl FnOnce(&mut dyn FieldVisitor)) -> impl Serialize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_of_one_name_are_all_there_for_programs() {
+        let show = |v: &mut dyn FieldVisitor| {
+            for (name, n) in [("x", 1), ("x#1", 2), ("x", 3), ("y", 4), ("x", 5)] {
+                v.value(name, Value::Unsigned(n));
+            }
+        };
+        let j = serde_json::to_string(&collected(show)).unwrap();
+        assert_eq!(j, r#"{"x#2":1,"x#1":2,"x#3":3,"y":4,"x":5}"#);
+    }
 
     #[test]
     fn nested_fields_have_one_comma_between_parts_and_none_around() {
