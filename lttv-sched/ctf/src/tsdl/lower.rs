@@ -421,7 +421,8 @@ fn one_for_all(class: FieldClass, shared: &mut FxHashSet<Arc<FieldClass>>) -> Ar
     class
 }
 
-/// In CTF 1.8 the name and scope of a field give its role.
+/// In CTF 1.8 the name and scope of a field give its role. An event's id may stand in any variant of its header, which
+/// then tells what the id before it does not, or in a structure.
 fn assign_roles(c: &mut FieldClass, scope: Scope) {
     let role = |name: &str| match (scope, name) {
         (Scope::PacketHeader, "magic") => Some(Role::PacketMagic),
@@ -443,6 +444,7 @@ fn assign_roles(c: &mut FieldClass, scope: Scope) {
         _ => None,
     };
     let FieldKind::Struct(members) = &mut c.kind else { return };
+    let has_id = members.iter().any(|m| m.raw_name == "id");
     for m in members {
         let found = role(&m.raw_name);
         match (&mut m.class.kind, found) {
@@ -454,8 +456,11 @@ fn assign_roles(c: &mut FieldClass, scope: Scope) {
             {
                 m.class.role = Some(Role::TraceUuid);
             }
-            (FieldKind::Variant(_, options), _) if scope == Scope::EventHeader && m.raw_name == "v" => {
+            (FieldKind::Variant(_, options), _) if scope == Scope::EventHeader => {
                 options.iter_mut().for_each(|o| assign_roles(&mut o.class, scope));
+            }
+            (FieldKind::Struct(_), _) if scope == Scope::EventHeader && !has_id => {
+                assign_roles(&mut m.class, scope);
             }
             _ => {}
         }
@@ -463,7 +468,7 @@ fn assign_roles(c: &mut FieldClass, scope: Scope) {
 }
 
 /// Gives roles to the fields of a stream and finds its clock.
-fn finish_stream(s: &mut StreamClass, line: usize, sole_clock: Option<usize>) -> Result<()> {
+fn finish_stream(s: &mut StreamClass, line: usize) -> Result<()> {
     let scopes = [
         (Scope::PacketContext, &mut s.packet_context),
         (Scope::EventHeader, &mut s.event_header),

@@ -377,6 +377,20 @@ fn c_k4_without_a_clock_events_have_no_time() {
 }
 
 #[test]
+fn c_e1_an_id_stands_in_any_variant_of_the_header() {
+    let header = "stream { event.header := struct { enum : integer { size = 8; } { none = 0, extended = 31 } id;
+        variant <id> { struct { u8 x; } none; struct { u32 id; u32 rest; } extended; } w; }; };";
+    let tmp = tempfile::tempdir().unwrap();
+    let m = tsdl(&format!("{header} event {{ name = e; id = 0; }}; event {{ name = f; id = 1000; }};"));
+    let t = made(tmp.path(), &m, &[("s", &[0, 7, 31, 0xe8, 3, 0, 0, 0, 0, 0, 0])]);
+    let mut r = t.reader(0);
+    r.rewind().unwrap().expect("an event");
+    assert_eq!(r.class().expect("a class").name, "e");
+    r.advance().unwrap().expect("an event");
+    assert_eq!(r.class().expect("a class").name, "f");
+}
+
+#[test]
 fn c_l1_and_l2_lost_events_are_differences_and_a_counter_that_goes_back_is_unknown() {
     let tmp = tempfile::tempdir().unwrap();
     let with = |seq, lost| P { lost, ..p(seq, 10 * (seq + 1), &[(10 * (seq + 1) + 1, 0)]) };
