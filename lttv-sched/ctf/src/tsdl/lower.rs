@@ -65,11 +65,21 @@ pub(super) fn lower(text: &[u8]) -> Result<TraceClass> {
     if let Some(h) = &mut packet_header {
         assign_roles(h, Scope::PacketHeader);
     }
-    let sole_clock = if clocks.len() == 1 { Some(0) } else { None };
     for (s, line) in &mut streams {
-        finish_stream(s, *line, sole_clock)?;
+        finish_stream(s, *line)?;
     }
-    let streams = streams.into_iter().map(|s| s.0).collect();
+    let mut streams: Vec<StreamClass> = streams.into_iter().map(|s| s.0).collect();
+    // Some tracers leave out the mapping if there is only one clock, others the clock too.
+    if clocks.len() <= 1 {
+        let mut mapped = false;
+        for s in &mut streams {
+            mapped |= map_times(s, 0);
+        }
+        if mapped && clocks.is_empty() {
+            warnings.push("there is no clock: fields called timestamp are taken for nanoseconds".to_string());
+            clocks.push(nanoseconds());
+        }
+    }
     Ok(TraceClass { major: 1, uuid: head.uuid, uid: None, env, clocks, packet_header, streams, warnings })
 }
 
@@ -390,7 +400,7 @@ fn each_bits(c: &mut FieldClass, f: &mut dyn FnMut(&mut crate::model::Bits)) {
 fn assign_clock_roles(class: &mut FieldClass) {
     each_bits(class, &mut |bits| {
         let bound = bits.roles.iter().any(|role| matches!(role, Role::PacketBegin | Role::PacketEnd));
-        if bits.clock.is_some() && !bound {
+        if bits.clock.is_some() && !bound && !bits.roles.contains(&Role::Clock) {
             bits.roles.push(Role::Clock);
         }
     });
@@ -490,25 +500,66 @@ fn finish_stream(s: &mut StreamClass, line: usize) -> Result<()> {
         [k] => s.clock = Some(k),
         _ => return err(line, format!("stream {} maps fields to {} different clocks", s.id, clocks.len())),
     }
-    // Old tracers leave out the mapping if there is only one clock.
-    if let (None, Some(k)) = (s.clock, sole_clock) {
-        let mut any = false;
-        if let Some(h) = &mut s.event_header
-            && let FieldKind::Struct(members) = &mut h.kind
-        {
-            for m in members.iter_mut().filter(|m| m.raw_name == "timestamp") {
-                if let FieldKind::Bits(b) = &mut m.class.kind {
-                    b.clock = Some(k);
-                    b.roles.push(Role::Clock);
-                    any = true;
+    Ok(())
+}
+
+/// Maps the fields of a stream that are called timestamps to a clock, unless they are mapped. Returns whether any was.
+fn map_times(s: &mut StreamClass, clock: usize) -> bool {
+    let mut mapped = false;
+    for (class, names) in [
+        (&mut s.packet_context, &["timestamp_begin", "timestamp_end"][..]),
+        (&mut s.event_header, &["timestamp"]),
+    ] {
+        if let Some(class) = class {
+            map_named(class, names, &mut |bits| {
+                bits.clock = Some(clock);
+                mapped = true;
+            });
+            assign_clock_roles(class);
+        }
+    }
+    if mapped {
+        s.clock = Some(clock);
+    }
+    mapped
+}
+
+/// Calls `f` for each unsigned field of one of these names that is mapped to no clock, also in structures and variants.
+fn map_named(class: &mut FieldClass, names: &[&str], f: &mut dyn FnMut(&mut crate::model::Bits)) {
+    match &mut class.kind {
+        FieldKind::Struct(members) => {
+            for m in members {
+                match &mut m.class.kind {
+                    FieldKind::Bits(bits) => {
+                        if names.contains(&m.raw_name.as_str())
+                            && bits.clock.is_none()
+                            && matches!(bits.kind, BitsKind::Unsigned)
+                        {
+                            f(bits);
+                        }
+                    }
+                    _ => map_named(&mut m.class, names, f),
                 }
             }
         }
-        if any {
-            s.clock = Some(k);
-        }
+        FieldKind::Variant(_, options) => options.iter_mut().for_each(|o| map_named(&mut o.class, names, f)),
+        _ => {}
     }
-    Ok(())
+}
+
+/// The clock of a trace that has times and no clock: what babeltrace2 takes it for.
+fn nanoseconds() -> ClockClass {
+    ClockClass {
+        id: "default".to_string(),
+        name: "default".to_string(),
+        uid: None,
+        description: String::new(),
+        freq: 1_000_000_000,
+        precision: 0,
+        offset_s: 0,
+        offset: 0,
+        origin: Origin::Unknown,
+    }
 }
 
 #[cfg(test)]

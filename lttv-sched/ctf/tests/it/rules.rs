@@ -376,6 +376,49 @@ fn c_k4_without_a_clock_events_have_no_time() {
     assert_eq!(t.stream_span(0), None);
 }
 
+/// Two events `e` of these headers, 9 bytes each: what they are and when.
+fn two_events(metadata: &str) -> (Vec<i64>, Vec<String>) {
+    let tmp = tempfile::tempdir().unwrap();
+    let events = "event { name = e; id = 1; }; event { name = f; id = 2; };";
+    let mut bytes = Vec::new();
+    for (id, time) in [(1u8, 1000u64), (2, 2000)] {
+        bytes.push(id);
+        bytes.extend(time.to_le_bytes());
+    }
+    let t = made(tmp.path(), &tsdl(&format!("{metadata}{events}")), &[("s", &bytes)]);
+    let mut r = t.reader(0);
+    let (mut times, mut names, mut next) = (Vec::new(), Vec::new(), r.rewind().unwrap());
+    while let Some(head) = next {
+        times.extend(if let EventTime::Ns(ns) = head.time { Some(ns) } else { None });
+        names.push(r.class().expect("a class").name.clone());
+        next = r.advance().unwrap();
+    }
+    (times, names)
+}
+
+#[test]
+fn c_k4_fields_called_timestamp_are_times_where_one_clock_or_none_is_told() {
+    let header = |fields: &str| format!("stream {{ event.header := struct {{ {fields} }}; }};");
+    let plain = header("u8 id; u64 timestamp;");
+    let variant = header(
+        "enum : integer { size = 8; } { a = 1, b = 2 } id; variant <id> { struct { u64 timestamp; } a; struct { u64 timestamp; } b; } w;",
+    );
+    let milli = "clock { name = c; freq = 1000; };";
+    for (metadata, times) in [
+        (plain.clone(), vec![1000, 2000]),
+        (format!("{milli}{plain}"), vec![1_000_000_000, 2_000_000_000]),
+        (format!("{milli}{variant}"), vec![1_000_000_000, 2_000_000_000]),
+        (variant, vec![1000, 2000]),
+        (header("struct { u8 id; u64 timestamp; } h;"), vec![1000, 2000]),
+        // What has a sign is no count of a clock, and of two clocks it could be either's.
+        (header("u8 id; integer { size = 64; signed = true; } timestamp;"), vec![]),
+        (format!("{milli}clock {{ name = d; }};{plain}"), vec![]),
+    ] {
+        let names = ["e", "f"].map(str::to_owned).to_vec();
+        assert_eq!(two_events(&metadata), (times, names), "{metadata}");
+    }
+}
+
 #[test]
 fn c_e1_an_id_stands_in_any_variant_of_the_header() {
     let header = "stream { event.header := struct { enum : integer { size = 8; } { none = 0, extended = 31 } id;
