@@ -25,7 +25,7 @@ use crate::folder::Folder;
 use crate::packet::{Extent, Packet, StreamFile};
 
 const MAGIC: &[u8; 8] = b"PCTPACKS";
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const HEAD_WORDS: usize = 12;
 const PACKET_WORDS: usize = 6;
 /// Files with fewer packets than this are not cached.

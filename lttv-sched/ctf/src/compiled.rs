@@ -30,6 +30,8 @@ pub(crate) struct CompiledStream {
     pub(crate) common: Program,
     events: Vec<OnceLock<Box<CompiledEvent>>>,
     pub(crate) clock: Option<Clock>,
+    /// Bits of the longest time in the headers of events; `None`: they have no time.
+    pub(crate) time_len: Option<u32>,
     /// Whether a field of its packet context has this role.
     pub(crate) has_seq: bool,
     /// Whether some of its events have their own CPU field.
@@ -82,6 +84,7 @@ impl Compiled {
                         s.events.iter().flat_map(|e| e.context.iter().chain(&e.fields).map(|class| &**class)),
                     )
                     .any(|c| has_role(c, Role::Cpu)),
+                time_len: s.event_header.as_ref().and_then(longest_time),
                 has_seq: s.packet_context.as_ref().is_some_and(|c| has_role(c, Role::PacketSeq)),
                 discarded_len: s
                     .packet_context
@@ -160,6 +163,15 @@ fn sole(s: &StreamClass) -> Option<u64> {
         // With several classes and no id: class 0, if there is one.
         (false, _) => Some(0),
         (true, _) => None,
+    }
+}
+
+/// Bits of the longest field that updates the clock.
+fn longest_time(c: &FieldClass) -> Option<u32> {
+    match &c.kind {
+        FieldKind::Struct(m) => m.iter().filter_map(|m| longest_time(&m.class)).max(),
+        FieldKind::Variant(_, o) => o.iter().filter_map(|o| longest_time(&o.class)).max(),
+        _ => role_len(c, Role::Clock),
     }
 }
 

@@ -142,8 +142,16 @@ pub(crate) fn head(c: &Compiled, data: &[u8], content: u64, st: &mut State) -> R
     let stream = c.stream(st.role(Role::StreamClassId)).map_err(Fault::StreamClass)?;
     let bits = run(&c.streams[stream].packet_context, &inp, header_bits, st, &mut Nothing)?;
     let (total, content) = (st.role(Role::PacketTotal), st.role(Role::PacketContent));
-    if let Some(begin) = st.role(Role::PacketBegin) {
-        st.clock = begin;
+    match (st.role(Role::PacketBegin), st.role(Role::PacketEnd)) {
+        (Some(begin), _) => st.clock = begin,
+        // Events without a time are at the only time that their packet tells. Those with the low bits of one are
+        // within as many cycles before it.
+        (None, Some(end)) if st.clock == 0 => match c.streams[stream].time_len {
+            None => st.clock = end,
+            Some(len) if len < 64 => st.clock = end.saturating_sub(crate::bits::mask(len)),
+            Some(_) => {}
+        },
+        _ => {}
     }
     Ok(Head {
         stream,

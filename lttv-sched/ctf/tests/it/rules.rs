@@ -421,7 +421,8 @@ fn c_k4_fields_called_timestamp_are_times_where_one_clock_or_none_is_told() {
 
 #[test]
 fn c_e1_an_id_stands_in_any_variant_of_the_header() {
-    let header = "stream { event.header := struct { enum : integer { size = 8; } { none = 0, extended = 31 } id;
+    let header =
+        "stream { event.header := struct { enum : integer { size = 8; } { none = 0, extended = 31 } id;
         variant <id> { struct { u8 x; } none; struct { u32 id; u32 rest; } extended; } w; }; };";
     let tmp = tempfile::tempdir().unwrap();
     let m = tsdl(&format!("{header} event {{ name = e; id = 0; }}; event {{ name = f; id = 1000; }};"));
@@ -431,6 +432,42 @@ fn c_e1_an_id_stands_in_any_variant_of_the_header() {
     assert_eq!(r.class().expect("a class").name, "e");
     r.advance().unwrap().expect("an event");
     assert_eq!(r.class().expect("a class").name, "f");
+}
+
+#[test]
+fn c_k2_events_of_packets_that_tell_one_bound_are_at_it_or_in_the_cycles_before_their_end() {
+    let clock = "clock { name = c; }; typealias integer { size = 64; map = clock.c.value; } := t64;";
+    let low = "integer { size = 8; map = clock.c.value; }";
+    for (bound, header, events, expected) in [
+        // Whole packets at their end, at their begin, and at their begin without a mapping.
+        ("t64 timestamp_end;", "", [[1, 2], [3, 4]], [0x1234, 0x1234, 0x2345, 0x2345]),
+        ("t64 timestamp_begin;", "", [[1, 2], [3, 4]], [0x1234, 0x1234, 0x2345, 0x2345]),
+        ("u64 timestamp_begin;", "", [[1, 2], [3, 4]], [0x1234, 0x1234, 0x2345, 0x2345]),
+        // The low octet of a time: not later than the end, and less than 256 before it.
+        ("t64 timestamp_end;", low, [[0xf0, 0x20], [0x46, 0x45]], [0x11f0, 0x1220, 0x2246, 0x2345]),
+    ] {
+        let header = if header.is_empty() {
+            String::new()
+        } else {
+            format!("event.header := struct {{ {header} timestamp; }};")
+        };
+        let m = tsdl(&format!(
+            "{clock} stream {{ packet.context := struct {{ u32 packet_size; u32 content_size; {bound} }}; {header} }};
+             event {{ name = e; {} }};",
+            if header.is_empty() { "fields := struct { u8 n; };" } else { "" }
+        ));
+        let mut bytes = Vec::new();
+        for (end, octets) in [(0x1234u64, events[0]), (0x2345, events[1])] {
+            let bits = (4 + 4 + 8 + 2) * 8u32;
+            bytes.extend(bits.to_le_bytes());
+            bytes.extend(bits.to_le_bytes());
+            bytes.extend(end.to_le_bytes());
+            bytes.extend(octets);
+        }
+        let tmp = tempfile::tempdir().unwrap();
+        let t = made(tmp.path(), &m, &[("s", &bytes)]);
+        assert_eq!(ns(&t), expected, "{m}");
+    }
 }
 
 #[test]
