@@ -6,6 +6,7 @@ mod foreign_files;
 mod formats;
 mod json_files;
 mod naive;
+mod perf_columns;
 mod perf_data;
 mod perf_text;
 mod round;

@@ -8,6 +8,7 @@ struct Event<'t> {
     name: &'t str,
     samples: u64,
     with_period: u64,
+    with_ids: u64,
 }
 
 /// All events, in order of their first sample.
@@ -22,12 +23,13 @@ impl<'t> Events<'t> {
     pub(super) fn count(&mut self, header: &Header<'t>) {
         let known = self.events.iter().position(|event| event.name == header.event);
         let at = known.unwrap_or_else(|| {
-            self.events.push(Event { name: header.event, samples: 0, with_period: 0 });
+            self.events.push(Event { name: header.event, samples: 0, with_period: 0, with_ids: 0 });
             self.events.len() - 1
         });
         self.events[at].samples += 1;
         self.start_ns = self.start_ns.into_iter().chain(header.time_ns).min();
         self.events[at].with_period += u64::from(header.period.is_some());
+        self.events[at].with_ids += u64::from(header.ids.is_some());
     }
 
     /// How many samples there are.
@@ -52,7 +54,9 @@ impl<'t> Events<'t> {
             let problem = format!("no event {:?} in it; it has {}", name.unwrap_or(""), all.join(", "));
             return Err(Problem { place: "--type".into(), problem });
         };
-        Ok(Choice { name: event.name, has_periods: event.with_period == event.samples })
+        // Without an event a period may be of anything.
+        let has_periods = event.with_period == event.samples && !event.name.is_empty();
+        Ok(Choice { name: event.name, has_periods })
     }
 
     /// What is to be said of the choice.
@@ -71,6 +75,19 @@ impl<'t> Events<'t> {
         if is_clock(chosen.name) && !chosen.has_periods {
             notes.push(
                 "the text has no periods, so samples are counted: perf script -F +period prints them".into(),
+            );
+        }
+        let Some(event) = self.events.iter().find(|event| event.name == chosen.name) else { return notes };
+        if event.name.is_empty() && event.with_period > 0 {
+            notes.push(
+                "the text does not say what its periods count, so samples are counted: perf script -F +event prints it"
+                    .into(),
+            );
+        }
+        if event.with_ids == 0 {
+            notes.push(
+                "the text has no ids, so processes of one name are one: perf script -F +pid,+tid prints them"
+                    .into(),
             );
         }
         notes

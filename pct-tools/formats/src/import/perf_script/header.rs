@@ -5,14 +5,18 @@
 
 use std::ops::Range;
 
+/// Columns of an id, at least.
+pub(super) const ID_WIDTH: usize = 5;
+/// Columns of a period, at least.
+pub(super) const PERIOD_WIDTH: usize = 10;
+
 /// A header's parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header<'a> {
     /// The command; empty if it was not printed.
     pub(super) name: &'a str,
-    /// -1 where the kernel knew none.
-    pub(super) pid: i64,
-    pub(super) tid: i64,
+    /// Process and thread, if they were printed; -1 where the kernel knew none.
+    pub(super) ids: Option<(i64, i64)>,
     /// What the event counted since the sample before.
     pub(super) period: Option<u64>,
     /// As perf prints it, with modifiers: `cycles:u`; empty if it was not printed.
@@ -52,6 +56,10 @@ impl<'a> Line<'a> {
     fn rest_from(&self, at: usize) -> &'a str {
         self.words.get(at).map_or("", |range| self.text[range.start..].trim_end())
     }
+    /// The line to the end of a word.
+    fn text_until(&self, at: usize) -> &'a str {
+        self.words.get(at).map_or("", |range| &self.text[..range.end])
+    }
     /// What is before a word: the command.
     fn name_before(&self, at: usize) -> &'a str {
         self.words.get(at).map_or("", |range| self.text[..range.start].trim())
@@ -67,9 +75,10 @@ pub(super) fn with_time(text: &str) -> Option<Header<'_>> {
     let line = Line::split(text);
     (0..line.words.len()).filter(|at| is_time(line.word_at(*at))).find_map(|at| {
         // `-F` may have left out command and ids.
-        let (name, (pid, tid)) = if at == 0 { ("", (0, 0)) } else { who(&line, at)? };
+        let (name, ids) =
+            if at == 0 { ("", None) } else { who(&line, at).map(|(name, ids)| (name, Some(ids)))? };
         let (period, event, rest) = event(&line, at + 1);
-        Some(Header { name, pid, tid, period, event, rest, time_ns: nanoseconds(line.word_at(at)) })
+        Some(Header { name, ids, period, event, rest, time_ns: nanoseconds(line.word_at(at)) })
     })
 }
 
@@ -80,11 +89,19 @@ pub(super) fn without_time(text: &str) -> Option<Header<'_>> {
     }
     let line = Line::split(text);
     (1..line.words.len()).filter(|at| is_event(line.word_at(*at))).find_map(|at| {
-        let is_period = at >= 2 && is_number(line.word_at(at - 1)) && is_end_of_ids(line.word_at(at - 2));
-        let (name, (pid, tid)) = who(&line, if is_period { at - 1 } else { at })?;
+        let in_column = |width| number_of_width(line.text_until(at - 1), width).is_some();
+        let is_period = at >= 2
+            && is_number(line.word_at(at - 1))
+            && is_end_of_ids(line.word_at(at - 2))
+            // A name may end in a number too.
+            && (in_column(PERIOD_WIDTH) || !is_number(line.word_at(at - 2)) || !in_column(ID_WIDTH));
+        if !is_period && in_column(PERIOD_WIDTH) {
+            return None;
+        }
+        let (name, ids) = who(&line, if is_period { at - 1 } else { at })?;
         let period = if is_period { Some(line.word_at(at - 1).parse().ok()?) } else { None };
         let event = line.word_at(at).strip_suffix(':')?;
-        Some(Header { name, pid, tid, period, event, rest: line.rest_from(at + 1), time_ns: None })
+        Some(Header { name, ids: Some(ids), period, event, rest: line.rest_from(at + 1), time_ns: None })
     })
 }
 
@@ -103,8 +120,9 @@ fn who<'a>(line: &Line<'a>, end: usize) -> Option<(&'a str, (i64, i64))> {
 /// Period, event and the rest of the line.
 fn event<'a>(line: &Line<'a>, mut at: usize) -> (Option<u64>, &'a str, &'a str) {
     let period = line.word_at(at).parse().ok().filter(|_| is_number(line.word_at(at)));
-    // A number that is the last word, or stands before no event, is the address of a frame.
-    let period = period.filter(|_| line.word_at(at + 1).ends_with(':'));
+    // A number that stands neither before an event nor in a period's column is the address of a frame.
+    let in_column = || number_of_width(line.text_until(at), PERIOD_WIDTH).is_some();
+    let period = period.filter(|_| line.word_at(at + 1).ends_with(':') || in_column());
     at += usize::from(period.is_some());
     match line.word_at(at).strip_suffix(':') {
         Some(event) => (period, event, line.rest_from(at + 1)),
@@ -113,19 +131,19 @@ fn event<'a>(line: &Line<'a>, mut at: usize) -> (Option<u64>, &'a str, &'a str) 
 }
 
 /// The nanoseconds of a time.
-fn nanoseconds(word: &str) -> Option<u64> {
+pub(super) fn nanoseconds(word: &str) -> Option<u64> {
     let (s, fraction) = word.strip_suffix(':')?.split_once('.')?;
     let unit = if fraction.len() == 9 { 1 } else { 1_000 };
     s.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction.parse::<u64>().ok()? * unit)
 }
 
 /// `123.456789:`, with six or nine digits behind the point.
-fn is_time(word: &str) -> bool {
+pub(super) fn is_time(word: &str) -> bool {
     let parts = word.strip_suffix(':').and_then(|time| time.split_once('.'));
     parts.is_some_and(|(s, fraction)| is_number(s) && is_number(fraction) && matches!(fraction.len(), 6 | 9))
 }
 
-fn is_event(word: &str) -> bool {
+pub(super) fn is_event(word: &str) -> bool {
     let event = word.strip_suffix(':').unwrap_or("");
     event.contains(|c: char| c.is_ascii_alphabetic()) && !event.starts_with(['(', '[', '<'])
 }
@@ -134,8 +152,26 @@ fn is_number(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit())
 }
 
+pub(super) fn last_word(text: &str) -> Option<&str> {
+    text.split([' ', '\t']).next_back().filter(|word| !word.is_empty())
+}
+
+/// The number at the end of `text`, if perf printed it to the right of a column of this width. A space ends the column
+/// before.
+pub(super) fn number_of_width(text: &str, width: usize) -> Option<&str> {
+    let word = last_word(text).filter(|word| is_number(word) || *word == "-1")?;
+    let before = &text[..text.len() - word.len()];
+    let columns = before.trim_end_matches(' ');
+    let spaces = before.len() - columns.len();
+    // Of `pid/tid` the second stands to the left.
+    let tid = last_word(columns).and_then(|word| word.split_once('/')).map_or("", |(_, tid)| tid);
+    let padding = if tid.is_empty() { 0 } else { ID_WIDTH.saturating_sub(tid.len()) };
+    let expected = width.saturating_sub(word.len()) + usize::from(!columns.is_empty()) + padding;
+    (spaces == expected).then_some(word)
+}
+
 /// `[003]`.
-fn is_processor(word: &str) -> bool {
+pub(super) fn is_processor(word: &str) -> bool {
     word.strip_prefix('[').and_then(|word| word.strip_suffix(']')).is_some_and(is_number)
 }
 
@@ -149,7 +185,7 @@ fn is_end_of_ids(word: &str) -> bool {
 }
 
 /// `tid` or `pid/tid`; each may be -1.
-fn ids(word: &str) -> Option<(i64, i64)> {
+pub(super) fn ids(word: &str) -> Option<(i64, i64)> {
     let id = |word: &str| {
         let known = is_number(word) || word == "-1";
         word.parse().ok().filter(|id| known && (-1..=i64::from(u32::MAX)).contains(id))
@@ -168,7 +204,7 @@ mod tests {
     type Parts<'a> = (&'a str, (i64, i64), Option<u64>, &'a str);
 
     fn parts(header: Option<Header<'_>>) -> Option<Parts<'_>> {
-        header.map(|h| (h.name, (h.pid, h.tid), h.period, h.event))
+        header.map(|h| (h.name, h.ids.unwrap_or((0, 0)), h.period, h.event))
     }
 
     #[test]
@@ -212,6 +248,10 @@ mod tests {
         ] {
             assert_eq!(parts(without_time(line)), Some(want), "{line}");
             assert_eq!(with_time(line), None, "{line}");
+        }
+        // A number in the column of a period is none of an id.
+        for line in ["bash    1001001 cycles: ", "   1001001 cycles: ", "x 1234567890 cycles:"] {
+            assert_eq!(without_time(line), None, "{line}");
         }
         for line in ["Dear Bob: 19 apples", "version: 1", "x cycles:", "fn 12 13", "1 2:"] {
             assert_eq!(without_time(line), None, "{line}");

@@ -11,79 +11,32 @@
 //!
 //! Each event is a kind of samples of its own, and one is read: the one that was asked for, else the first that
 //! measures time, else the first. The period of a clock is in nanoseconds; that of another event is how often it
-//! happened. Without a period samples are counted, since the text does not say what one is worth.
+//! happened. Without a period or an event samples are counted, since the text does not say what one is worth.
 
+mod bare;
 mod events;
 mod frame;
 mod header;
+mod lines;
 
 use super::problem::Problem;
 use events::Events;
 use frame::Frame;
 use header::Header;
+use lines::{Form, Line};
 use pct_profile::model::{
     Builder, FrameId, Object, ObjectKind, Process, ProcessId, Profile, StackId, ThreadId, TimedSample, Weight,
 };
 use std::collections::HashMap;
 
-/// Whether one of the first lines is a header: with a time, or with a frame behind it or in the next line.
+/// Whether a text is of this form.
 pub(super) fn looks_like(text: &str) -> bool {
-    let mut lines = text.lines().filter(|l| !l.trim().is_empty() && !l.starts_with('#')).take(6).peekable();
-    while let Some(line) = lines.next() {
-        if header::with_time(line).is_some() {
-            return true;
-        }
-        let Some(header) = header::without_time(line) else { continue };
-        let mut next = lines.peek().filter(|next| next.starts_with([' ', '\t'])).into_iter();
-        if frame::parse(header.rest).is_some() || next.any(|next| frame::parse(next).is_some()) {
-            return true;
-        }
-    }
-    false
-}
-
-/// What a line is.
-enum Line<'t> {
-    Header(Header<'t>),
-    Frame(Frame<'t>),
-    /// Where the frame before is in the source, where known.
-    Source(Option<(&'t str, u32)>),
-    /// Neither text nor comment: the end of a sample.
-    Empty,
-    Comment,
-    Other,
-}
-
-fn line(text: &str) -> Line<'_> {
-    if text.trim().is_empty() {
-        return Line::Empty;
-    }
-    if text.starts_with('#') {
-        return Line::Comment;
-    }
-    if let Some(header) = header::with_time(text) {
-        return Line::Header(header);
-    }
-    // The name of a command may look like an address: `dd`.
-    let without_time = header::without_time(text);
-    if let Some(header) = without_time
-        && (header.rest.is_empty() || frame::parse(header.rest).is_some())
-    {
-        return Line::Header(header);
-    }
-    if text.starts_with([' ', '\t'])
-        && let Some(frame) = frame::parse(text)
-    {
-        return Line::Frame(frame);
-    }
-    if let Some(header) = without_time {
-        return Line::Header(header);
-    }
-    frame::parse_source(text).map_or(Line::Other, Line::Source)
+    lines::form(text).is_some()
 }
 
 pub(super) fn read(text: &str, timeline: bool, sample_type: Option<&str>) -> Result<Profile, Problem> {
-    let events = events_in(text);
+    let form = lines::form(text).unwrap_or(Form::Full);
+    let events = events_in(text, form);
     let chosen = events.choose(sample_type)?;
     let mut reader = Reader {
         chosen: &chosen,
@@ -92,8 +45,8 @@ pub(super) fn read(text: &str, timeline: bool, sample_type: Option<&str>) -> Res
         others: 0,
         first_other: 0,
     };
-    for (i, text) in text.lines().enumerate() {
-        reader.line(i + 1, line(text))?;
+    for (i, line) in lines::of_form(text, form).enumerate() {
+        reader.line(i + 1, line)?;
     }
     reader.end_sample()?;
     let Reader { samples, others, first_other, .. } = reader;
@@ -117,10 +70,10 @@ pub(super) fn read(text: &str, timeline: bool, sample_type: Option<&str>) -> Res
     Ok(profile)
 }
 
-fn events_in(text: &str) -> Events<'_> {
+fn events_in(text: &str, form: Form) -> Events<'_> {
     let mut events = Events::default();
-    for text in text.lines() {
-        if let Line::Header(header) = line(text)
+    for line in lines::of_form(text, form) {
+        if let Line::Header(header) = line
             && !header.is_side_record()
         {
             events.count(&header);
@@ -139,7 +92,7 @@ enum Current<'t> {
 
 struct Reader<'t, 'c> {
     chosen: &'c events::Choice<'t>,
-    samples: Samples,
+    samples: Samples<'t>,
     current: Current<'t>,
     /// Lines that are neither, and the first of them.
     others: u64,
@@ -183,16 +136,17 @@ impl<'t> Reader<'t, '_> {
 }
 
 /// The profile being built.
-struct Samples {
+struct Samples<'t> {
     b: Builder,
     /// When the first sample was taken.
     start_ns: u64,
-    processes: HashMap<i64, ProcessId>,
-    threads: HashMap<(i64, i64), ThreadId>,
+    /// Samples without ids are told apart by the command's name, others have none here.
+    processes: HashMap<(i64, &'t str), ProcessId>,
+    threads: HashMap<(i64, i64, &'t str), ThreadId>,
     sum: u64,
 }
 
-impl Samples {
+impl<'t> Samples<'t> {
     fn new(timeline: bool, start_ns: u64) -> Self {
         let b = Builder::new(timeline);
         Self { b, start_ns, processes: HashMap::new(), threads: HashMap::new(), sum: 0 }
@@ -200,7 +154,7 @@ impl Samples {
 
     fn add(
         &mut self,
-        header: &Header<'_>,
+        header: &Header<'t>,
         frames: &[Frame<'_>],
         chosen: &events::Choice<'_>,
     ) -> Result<(), Problem> {
@@ -222,12 +176,14 @@ impl Samples {
         Ok(())
     }
 
-    fn thread(&mut self, header: &Header<'_>) -> ThreadId {
+    fn thread(&mut self, header: &Header<'t>) -> ThreadId {
         // The kernel's -1 has no number here; its name says what it is.
         let number = |id: i64| u32::try_from(id).unwrap_or(0);
-        let process = *self.processes.entry(header.pid).or_insert_with(|| {
+        let name = if header.ids.is_none() { header.name } else { "" };
+        let (pid, tid) = header.ids.unwrap_or((0, 0));
+        let process = *self.processes.entry((pid, name)).or_insert_with(|| {
             self.b.process(Process {
-                pid: number(header.pid),
+                pid: number(pid),
                 name: header.name.into(),
                 clock: "perf".into(),
                 ..Process::default()
@@ -235,8 +191,8 @@ impl Samples {
         });
         *self
             .threads
-            .entry((header.pid, header.tid))
-            .or_insert_with(|| self.b.thread(process, number(header.tid), header.name))
+            .entry((pid, tid, name))
+            .or_insert_with(|| self.b.thread(process, number(tid), header.name))
     }
 
     fn stack(&mut self, frames: &[Frame<'_>]) -> StackId {
