@@ -1,7 +1,7 @@
 //! Other profilers' files at the commands: which files they are, and what becomes of values that are no CPU time.
 
 use anyhow::{Context as _, Result, bail};
-use pct_formats::import::Wanted;
+use pct_formats::import::{Wanted, perf_data};
 use pct_profile::load::Options;
 use pct_profile::model::Weight;
 use pct_profile::{Filter, Profile, Quantity, Unit};
@@ -56,9 +56,10 @@ pub(crate) fn imported(paths: &[PathBuf], options: &Options) -> Result<Option<Pr
     in_window(pct_formats::import_with(path, wanted(options))?, options).map(Some)
 }
 
-/// The first octets of a file that is no .pct file; `None` for all others.
+/// The first octets of a file that is no .pct file, or of perf's in a folder; `None` for all others.
 fn foreign_head(path: &Path) -> Option<[u8; 64]> {
     use std::io::Read as _;
+    let path = perf_data::folder::main_file(path)?;
     if !path.is_file() || path.extension().is_some_and(|extension| extension == "pct") {
         return None;
     }

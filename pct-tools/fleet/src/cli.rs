@@ -215,8 +215,9 @@ fn ids_of(path: &Path) -> Result<Vec<String>> {
     Ok(ids)
 }
 
-/// Whether a path is a file of another tool.
+/// Whether a path is a file of another tool, or a folder of perf's.
 fn is_foreign(path: &Path) -> bool {
+    let Some(path) = pct_formats::import::perf_data::folder::main_file(path) else { return false };
     path.is_file() && path.extension().is_none_or(|extension| extension != "pct")
 }
 

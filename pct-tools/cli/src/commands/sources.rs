@@ -1,5 +1,6 @@
 //! Which source files pages may show of a recording, and what vouches for the names in it.
 
+use pct_formats::import::perf_data::folder::main_file;
 use pct_native::reading::MAGIC;
 use pct_profile::model::{FileId, FunctionId, ObjectKind};
 use pct_profile::{Language, Profile};
@@ -47,9 +48,10 @@ fn source_folders(profile: &Profile) -> Vec<PathBuf> {
     Folders::of_files(files.into_iter().map(|file| &*profile.files[file]))
 }
 
-/// The first octets of a file.
+/// The first octets of a file, or of perf's in a folder.
 pub(super) fn head(path: &Path) -> Vec<u8> {
     let mut head = Vec::new();
+    let path = main_file(path).unwrap_or_else(|| path.to_owned());
     let _ = std::fs::File::open(path).map(|f| f.take(MAGIC.len() as u64).read_to_end(&mut head));
     head
 }
@@ -58,7 +60,7 @@ pub(super) fn is_of_perf(head: &[u8]) -> bool {
     head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP")
 }
 
-/// Whether a file was recorded by pct.
+/// Whether a file, or what is in a folder, was recorded by pct.
 pub(super) fn is_own(path: &Path) -> bool {
-    path.is_dir() || path.extension().is_some_and(|e| e == "pct")
+    main_file(path).is_none() || path.extension().is_some_and(|e| e == "pct")
 }

@@ -2,7 +2,7 @@
 //!
 //! A file is recognised by its first octets: `PERFILE2` is perf.data; what has a NUL is protobuf and so pprof; the
 //! rest is text: JSON (speedscope, V8, Gecko, trace events), callgrind's lines, `perf script` output or folded stacks.
-//! What is packed by gzip is unpacked first. A text is known by its form as a whole: a line that does not fit is an
+//! `perf record --threads` writes a folder. What is packed by gzip is unpacked first. A text is known by its form as a whole: a line that does not fit is an
 //! error, and what the file seems to be is named (`kinds`).
 //!
 //! A number is shown in the unit that the file gives, or not at all: see [`pct_profile::Quantity`].
@@ -51,7 +51,7 @@ pub enum ImportError {
     },
 }
 
-/// Reads a foreign profile.
+/// Reads a foreign profile: a file, or the folder of `perf record --threads`.
 ///
 /// # Errors
 /// When the file cannot be read, is of no known form, or holds no sample.
@@ -65,8 +65,11 @@ pub fn import(path: &Path) -> Result<Profile, ImportError> {
 /// As [`import`]; also when the file has not what is wanted.
 pub fn import_with(path: &Path, wanted: Wanted<'_>) -> Result<Profile, ImportError> {
     let unreadable = |why| ImportError::Unreadable { path: path.to_owned(), why };
-    let bytes = pct_profile::load::whole::read(path).map_err(unreadable)?;
-    parse_with(&bytes, path, wanted)
+    let main = perf_data::folder::main_file(path).unwrap_or_else(|| path.to_owned());
+    let bytes = pct_profile::load::whole::read(&main).map_err(unreadable)?;
+    let threads =
+        if main == path { Vec::new() } else { perf_data::folder::others(path).map_err(unreadable)? };
+    parse_files(&bytes, &threads, path, wanted)
 }
 
 /// Reads a foreign profile from memory; `path` names it in messages.
@@ -82,10 +85,19 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Profile, ImportError> {
 /// # Errors
 /// As [`import_with`].
 pub fn parse_with(bytes: &[u8], path: &Path, wanted: Wanted<'_>) -> Result<Profile, ImportError> {
+    parse_files(bytes, &[], path, wanted)
+}
+
+fn parse_files(
+    bytes: &[u8],
+    threads: &[(String, Vec<u8>)],
+    path: &Path,
+    wanted: Wanted<'_>,
+) -> Result<Profile, ImportError> {
     let malformed =
         |p: Problem| ImportError::Malformed { path: path.to_owned(), place: p.place, problem: p.problem };
     let unpacked = unpack::gzip(bytes).map_err(malformed)?;
-    let mut profile = recognised(&unpacked.bytes, wanted).map_err(malformed)?;
+    let mut profile = recognised(&unpacked.bytes, threads, wanted).map_err(malformed)?;
     if profile.cells.iter().all(|cell| cell.weight.is_zero()) {
         let why = profile.account.notes.first().map(|n| format!(" ({n})")).unwrap_or_default();
         let problem = format!("no sample with a stack in it{why}");
@@ -98,12 +110,12 @@ pub fn parse_with(bytes: &[u8], path: &Path, wanted: Wanted<'_>) -> Result<Profi
     Ok(profile)
 }
 
-fn recognised(bytes: &[u8], wanted: Wanted<'_>) -> Result<Profile, Problem> {
+fn recognised(bytes: &[u8], threads: &[(String, Vec<u8>)], wanted: Wanted<'_>) -> Result<Profile, Problem> {
     if let Some(problem) = kinds::known_binary(bytes) {
         return Err(problem);
     }
     if bytes.starts_with(b"PERFILE2") || bytes.starts_with(b"2ELIFREP") {
-        return perf_data::read(bytes, wanted.timeline, wanted.sample_type);
+        return perf_data::read(bytes, threads, wanted);
     }
     if !kinds::is_text(bytes) {
         return pprof::read(bytes, wanted.sample_type);

@@ -1,6 +1,7 @@
 //! Handmade perf.data: its contents are read, damage is reported, nothing panics.
 
 use pct_formats::import::{Wanted, parse, parse_with};
+use pct_formats::{Format, export, import};
 use pct_profile::model::Profile;
 use pct_profile::{By, CallTree, Split};
 use proptest::prelude::*;
@@ -255,6 +256,51 @@ fn compressed_records_are_read_as_if_they_were_not() {
         assert_eq!(p.account.losses, plain.account.losses);
         assert!(!p.account.notes.iter().any(|n| n.contains("compressed")), "{:?}", p.account.notes);
     }
+}
+
+/// What `perf record --threads` writes, of records in turn.
+fn folder(records: &[Vec<u8>], packed: bool) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, octets: Vec<u8>| std::fs::write(folder.path().join(name), octets).unwrap();
+    put("data", file(&records[0]));
+    put("data.0", Vec::new());
+    put("data.old", b"not of this recording".to_vec());
+    for (n, name) in ["data.2", "data.10"].into_iter().enumerate() {
+        let part = records[1..].iter().skip(n).step_by(2).flatten().copied().collect::<Vec<u8>>();
+        put(name, if packed { record(81, 0, &zstd(&part)) } else { part });
+    }
+    folder
+}
+
+#[test]
+fn folders_are_read_as_one_file() {
+    let whole = data();
+    let mut records = Vec::new();
+    let mut rest = &whole[..];
+    while !rest.is_empty() {
+        let (record, behind) = rest.split_at(usize::from(u16::from_le_bytes([rest[6], rest[7]])));
+        records.push(record.to_vec());
+        rest = behind;
+    }
+    let wanted = read(&file(&whole));
+    let stacks = |p: &Profile| export(p, &p.cells, Format::Folded);
+    for packed in [false, true] {
+        let folder = folder(&records, packed);
+        let p = import(folder.path()).unwrap();
+        assert_eq!(stacks(&p), stacks(&wanted));
+        assert_eq!((p.total(), &p.account.losses), (wanted.total(), &wanted.account.losses));
+        assert_eq!(p.account.notes, wanted.account.notes);
+    }
+    // A file that is cut short is named, and the others are whole.
+    let folder = folder(&records, false);
+    let cut = std::fs::read(folder.path().join("data.2")).unwrap();
+    std::fs::write(folder.path().join("data.2"), &cut[..cut.len() - 3]).unwrap();
+    let p = import(folder.path()).unwrap();
+    assert!(p.account.notes.iter().any(|note| note.starts_with("data.2: octet ")), "{:?}", p.account.notes);
+    std::fs::remove_file(folder.path().join("data.10")).unwrap();
+    std::fs::create_dir(folder.path().join("data.10")).unwrap();
+    let error = import(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("data.10: is a directory"), "{error}");
 }
 
 /// A file of one process that runs a small program that every machine has, with a sample of these copies.

@@ -373,15 +373,16 @@ fn one_name_for_each_address() -> std::collections::HashMap<String, String> {
         .collect()
 }
 
-/// What the kernel does for a program has the names that perf gives it, in plain and in compressed recordings.
+/// What the kernel does for a program has the names that perf gives it, in plain and in compressed recordings, and in
+/// folders with a file for each of the recorder's threads.
 #[test]
 fn functions_of_the_kernel_in_perf_data_are_those_of_perf() {
     let test = "functions_of_the_kernel_in_perf_data_are_those_of_perf";
     let Some(perf) = tool_or_skip("perf", test) else { return };
     let scratch = tempfile::tempdir().expect("a folder");
     let script = "i=0; while [ $i -lt 6000 ]; do i=$((i+1)); : > f$((i%10)); done";
-    for more in [&[][..], &["-z"]] {
-        let data = scratch.path().join(format!("perf{}.data", more.len()));
+    for (n, more) in [&[][..], &["-z"], &["--threads"], &["-z", "--threads"]].into_iter().enumerate() {
+        let data = scratch.path().join(format!("perf{n}.data"));
         let done = Command::new(&perf)
             .args(["record", "-q", "-e", "cpu-clock", "-F", "1999", "-g", "-o"])
             .arg(&data)
@@ -413,6 +414,9 @@ fn functions_of_the_kernel_in_perf_data_are_those_of_perf() {
             .filter(|row| row.object.starts_with('['))
             .map(|row| (row.function.clone(), row.samples as u64));
         assert_eq!(renamed(&mut found), renamed(&mut wanted.into_iter()), "{more:?}");
+        let name = data.file_name().and_then(|name| name.to_str()).expect("UTF-8");
+        let page = text(&pct(&["view", "--text", "menu", name], scratch.path()));
+        assert!(page.starts_with(name) && page.contains(" samples at 1,999 Hz"), "{more:?}: {page}");
     }
 }
 

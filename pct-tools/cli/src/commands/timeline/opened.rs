@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result};
 use lttv_page::Shown;
 use lttv_page::recording::{Function, Recording, Sample, Samples, Thread, TimeOf};
 use pct_formats::flame;
+use pct_formats::import::perf_data::folder::main_file;
 use pct_profile::fold::{add_own_work, beginnings};
 use pct_profile::load::{self, Options};
 use pct_profile::model::{Cell, FunctionId, Id as _, StackId, ThreadId, Weight};
@@ -66,7 +67,7 @@ pub(super) type Read<'a> = &'a mut dyn FnMut(&[PathBuf], &Options) -> Result<Pro
 /// What lies at a path: a recording, or traces.
 fn open(path: &Path, shifts: &[ClockShift], read: Read<'_>) -> Vec<Result<Shown>> {
     let is_metadata = path.file_name().is_some_and(|name| name == "metadata");
-    if !is_metadata && (!path.is_dir() || load::files_of(path).is_ok()) {
+    if !is_metadata && (main_file(path).is_some() || load::files_of(path).is_ok()) {
         let options = Options { by_thread: true, ..look::defaults() };
         return vec![recording(path, &[path.to_owned()], &options, read)];
     }

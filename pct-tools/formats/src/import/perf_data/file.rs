@@ -248,7 +248,16 @@ impl<'a> PerfData<'a> {
         Ok(data)
     }
 
-    /// Unpacks the compressed records.
+    /// Adds the records of another file of the same recording. `name` says in notes which.
+    pub(super) fn add_file(&mut self, name: &str, records: &'a [u8]) {
+        let before = self.notes.len();
+        self.read_records(records, 0, records.len());
+        for note in &mut self.notes[before..] {
+            *note = format!("{name}: {note}");
+        }
+    }
+
+    /// Unpacks the compressed records of the file that was read last.
     pub(super) fn unpack(&mut self) -> Vec<u8> {
         let pieces = std::mem::take(&mut self.compressed);
         let (octets, damage) = compressed::unpack(&pieces);

@@ -11,11 +11,13 @@
 mod compressed;
 mod events;
 mod file;
+pub mod folder;
 mod kernel;
 mod space;
 mod unwind;
 
 use super::problem::Problem;
+use super::wanted::Wanted;
 use events::{Choice, Events};
 use file::{Octets, PerfData, Record, kind, words};
 use kernel::Kernel;
@@ -63,10 +65,22 @@ struct Reading<'a> {
     whole: u64,
 }
 
-pub(super) fn read(bytes: &[u8], timeline: bool, event: Option<&str>) -> Result<Profile, Problem> {
+/// Reads a recording. `threads`: of `perf record --threads`, the files beside the first, with their names.
+pub(super) fn read(
+    bytes: &[u8],
+    threads: &[(String, Vec<u8>)],
+    wanted: Wanted<'_>,
+) -> Result<Profile, Problem> {
+    let Wanted { timeline, sample_type: event } = wanted;
     let mut data = PerfData::parse(bytes)?;
-    let unpacked = data.unpack();
-    data.add_unpacked(&unpacked);
+    let mut unpacked = vec![data.unpack()];
+    for (name, records) in threads {
+        data.add_file(name, records);
+        unpacked.push(data.unpack());
+    }
+    for octets in &unpacked {
+        data.add_unpacked(octets);
+    }
     let events = Events::in_file(&data);
     let choice = events.choose(&data, event)?;
     let mut r = Reading {
