@@ -275,6 +275,11 @@ impl Profile {
     pub fn is_imported(&self) -> bool {
         self.processes.iter().any(|process| process.clock == IMPORTED)
     }
+    /// Whether it says which of its CPU time was in the kernel. Other profilers' files may have but the sum.
+    #[must_use]
+    pub fn tells_system_time(&self) -> bool {
+        !self.is_imported() || self.total().system_ns > 0
+    }
     /// Whether another profiler's file has amounts and does not say of how many samples.
     #[must_use]
     pub fn is_sampled_without_number(&self) -> bool {

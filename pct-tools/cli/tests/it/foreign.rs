@@ -44,6 +44,21 @@ pub(crate) fn said(dir: &Path, words: &[&str]) -> (String, i32) {
     (text, out.status.code().expect("a status"))
 }
 
+/// A file that has but the sum of its CPU time says nothing of the kernel's part.
+#[test]
+fn time_in_the_kernel_is_told_where_the_file_tells_it() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("time.pb"), pprof(&[("cpu", "ms")], &[30], &[10])).expect("written");
+    let (report, _) = said(dir.path(), &["report", "time.pb"]);
+    assert!(report.starts_with("0.040 CPU s in 1 process, 1 thread, number of samples"), "{report}");
+    let (threads, _) = said(dir.path(), &["report", "--by", "thread", "time.pb"]);
+    assert!(!threads.contains("user") && !threads.contains("system"), "{threads}");
+    let sample = "prog 5 1.000001: 30000000 cpu-clock: \n\tffffffff81000010 a+0x1 ([kernel.kallsyms])\n\n";
+    std::fs::write(dir.path().join("perf.txt"), sample).expect("written");
+    let (report, _) = said(dir.path(), &["report", "--by", "thread", "perf.txt"]);
+    assert!(report.contains("(0.00 user, 0.030 system)") && report.contains("  user  system"), "{report}");
+}
+
 #[test]
 fn memory_of_another_profiler_is_shown_in_bytes_and_never_as_cpu_time() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -23,13 +23,13 @@ pub fn headline(profile: &Profile) -> String {
     let wall = profile.by_wall_clock();
     let used = profile.account.used.filter(|_| !wall && !left_alone(profile, total)).unwrap_or(sampled);
     let (first, second) = if wall { ("running", "waiting") } else { ("user", "system") };
+    let parts = format!(" ({} {first}, {} {second})", seconds(used.0), seconds(used.1));
     format!(
-        "{} {} in {} ({} {first}, {} {second}), {}",
+        "{} {} in {}{}, {}",
         seconds(used.0.saturating_add(used.1)),
         profile.unit(),
         processes_and_threads(profile),
-        seconds(used.0),
-        seconds(used.1),
+        if profile.tells_system_time() { parts.as_str() } else { "" },
         samples_and_clock(profile),
     )
 }

@@ -127,13 +127,13 @@ const FIELDS: &[Field] = &[
         callee: NO_CALLEE,
     },
     Field {
-        shown: |c| c.wanted.split_system && c.profile.is_of_cpu_time(),
+        shown: |c| c.wanted.split_system && c.profile.is_of_cpu_time() && c.profile.tells_system_time(),
         column: |c| Column::number(if c.profile.by_wall_clock() { "running" } else { "user" }),
         cell: |_, row| seconds(row.own.user_ns),
         callee: NO_CALLEE,
     },
     Field {
-        shown: |c| c.wanted.split_system && c.profile.is_of_cpu_time(),
+        shown: |c| c.wanted.split_system && c.profile.is_of_cpu_time() && c.profile.tells_system_time(),
         column: |c| Column::number(if c.profile.by_wall_clock() { "waiting" } else { "system" }),
         cell: |_, row| seconds(row.own.system_ns),
         callee: NO_CALLEE,
