@@ -35,6 +35,7 @@ mod live {
     mod crash;
     mod few_descriptors;
     mod filters;
+    mod flight_recorder;
     mod formats;
     mod go_programs;
     mod hand_over;

@@ -19,10 +19,6 @@ const MAGICS: &[(&[u8], &str)] = &[
     ),
     (b"\x7fELF", "a program or library, no profile"),
     (b"gmon", "gprof's gmon.out: gprof shows it"),
-    (
-        b"FLR\0",
-        "a recording by Java Flight Recorder: async-profiler's jfrconv makes folded text or pprof of it",
-    ),
     (b"Nettrace", "a .NET trace: dotnet-trace convert --format Speedscope makes another form of it"),
     (b"SQLite format 3\0", "an SQLite database, no profile"),
     (b"\xc1\x1f\xfc\xc1", "a stream of a CTF trace: pct view --timeline takes the trace's folder"),

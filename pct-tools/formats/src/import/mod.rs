@@ -1,14 +1,16 @@
 //! Reads other recorders' data as a profile.
 //!
-//! A file is recognised by its first octets: `PERFILE2` is perf.data; what has a NUL is protobuf and so pprof; the
-//! rest is text: JSON (speedscope, V8, Gecko, trace events), callgrind's lines, `perf script` output or folded stacks.
-//! `perf record --threads` writes a folder. What is packed by gzip is unpacked first. A text is known by its form as a whole: a line that does not fit is an
-//! error, and what the file seems to be is named (`kinds`).
+//! A file is recognised by its first octets: `PERFILE2` is perf.data, `FLR` Java Flight Recorder's; what has a NUL
+//! is protobuf and so pprof; the rest is text: JSON (speedscope, V8, Gecko, trace events), callgrind's lines, `perf
+//! script` output or folded stacks. `perf record --threads` writes a folder. What is packed by gzip is unpacked
+//! first. A text is known by its form as a whole: a line that does not fit is an error, and what the file seems to
+//! be is named (`kinds`).
 //!
 //! A number is shown in the unit that the file gives, or not at all: see [`pct_profile::Quantity`].
 
 mod callgrind;
 pub mod folded;
+mod jfr;
 mod json;
 mod kinds;
 mod objects;
@@ -116,6 +118,9 @@ fn recognised(bytes: &[u8], threads: &[(String, Vec<u8>)], wanted: Wanted<'_>) -
     }
     if bytes.starts_with(b"PERFILE2") || bytes.starts_with(b"2ELIFREP") {
         return perf_data::read(bytes, threads, wanted);
+    }
+    if bytes.starts_with(jfr::MAGIC) {
+        return jfr::read(bytes, wanted);
     }
     if !kinds::is_text(bytes) {
         return pprof::read(bytes, wanted.sample_type);

@@ -113,6 +113,19 @@ pub(super) fn others(all: &[SampleType], is_other: impl Fn(usize) -> bool, lead:
     if others.is_empty() { String::new() } else { format!("{lead}{}", others.join(", ")) }
 }
 
+/// The type that is shown, and the note that names the others.
+pub(super) fn chosen(
+    all: &[SampleType],
+    default: usize,
+    wanted: Option<&str>,
+) -> Result<(usize, Option<String>), Problem> {
+    let shown = wanted.map_or(Ok(default), |name| named(all, name))?;
+    let others = others(all, |at| at != shown && !all[at].counts_samples(), "also in the file: ");
+    let note = (!others.is_empty())
+        .then(|| format!("{} is shown; {others} (--type NAME shows it)", all[shown].words()));
+    Ok((shown, note))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

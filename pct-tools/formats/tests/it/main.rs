@@ -4,6 +4,7 @@ mod callgrind_files;
 mod foreign;
 mod foreign_files;
 mod formats;
+mod jfr_files;
 mod json_files;
 mod naive;
 mod perf_columns;

@@ -7,9 +7,9 @@
 
 use super::super::problem::Problem;
 use super::super::samples::{Sample, Samples};
-use super::super::types::SampleType;
+use super::super::types::{SampleType, chosen};
 use super::super::wanted::Wanted;
-use super::parts::{chosen, line, parsed, problem};
+use super::parts::{line, parsed, problem};
 use pct_num::rounded;
 use pct_profile::model::{Object, ObjectKind, Profile, StackId, ThreadId};
 use rustc_hash::FxHashMap;

@@ -4,9 +4,9 @@
 
 use super::super::problem::Problem;
 use super::super::samples::{Sample, Samples};
-use super::super::types::SampleType;
+use super::super::types::{SampleType, chosen};
 use super::super::wanted::Wanted;
-use super::parts::{Number, chosen, line, parsed, problem, without_number};
+use super::parts::{Number, line, parsed, problem, without_number};
 use pct_num::rounded;
 use pct_profile::Language;
 use pct_profile::model::{Frame, FrameId, Object, ObjectKind, ProcessId, Profile, StackId, ThreadId};

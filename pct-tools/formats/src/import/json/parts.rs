@@ -1,7 +1,6 @@
 //! What the readers of JSON have in common: parts of a file, numbers in their odd spellings, the choice of a type.
 
 use super::super::problem::Problem;
-use super::super::types::{self, SampleType};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -21,19 +20,6 @@ pub(super) fn parsed<'t, T: Deserialize<'t>>(text: &'t str, place: &str) -> Resu
 /// A problem at a place of a file.
 pub(super) fn problem(place: impl Into<String>, problem: impl Into<String>) -> Problem {
     Problem { place: place.into(), problem: problem.into() }
-}
-
-/// The type that is shown, and the note that names the others.
-pub(super) fn chosen(
-    all: &[SampleType],
-    default: usize,
-    wanted: Option<&str>,
-) -> Result<(usize, Option<String>), Problem> {
-    let shown = wanted.map_or(Ok(default), |name| types::named(all, name))?;
-    let others = types::others(all, |at| at != shown && !all[at].counts_samples(), "also in the file: ");
-    let note = (!others.is_empty())
-        .then(|| format!("{} is shown; {others} (--type NAME shows it)", all[shown].words()));
-    Ok((shown, note))
 }
 
 /// A number of a process or thread, which some writers give as text.

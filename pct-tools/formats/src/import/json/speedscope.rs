@@ -7,9 +7,9 @@
 
 use super::super::problem::Problem;
 use super::super::samples::{Sample, Samples};
-use super::super::types::SampleType;
+use super::super::types::{SampleType, chosen};
 use super::super::wanted::Wanted;
-use super::parts::{chosen, line, parsed, problem};
+use super::parts::{line, parsed, problem};
 use pct_num::{count, rounded};
 use pct_profile::Unit;
 use pct_profile::model::{Frame, FrameId, ProcessId, Profile, StackId, ThreadId};

@@ -7,11 +7,11 @@
 
 use super::super::problem::Problem;
 use super::super::samples::{Sample, Samples};
-use super::super::types::SampleType;
+use super::super::types::{SampleType, chosen};
 use super::super::wanted::Wanted;
 use super::cpu_profile::{Node, Timed, Tree, WALL};
 use super::global_samples::{self, GlobalSample, StackFrame};
-use super::parts::{Number, chosen, parsed, problem, without_number};
+use super::parts::{Number, parsed, problem, without_number};
 use super::slices::{Lane, Slice};
 use pct_num::{count, rounded};
 use pct_profile::model::{FrameId, Mark, Object, ObjectKind, ProcessId, Profile, ThreadId};

@@ -1,5 +1,5 @@
-//! The folder that `perf record --threads` writes: `data` is a file as without it, and `data.0`, `data.1` and so on have
-//! the records of each of the recorder's threads.
+//! The folder that `perf record --threads` writes: `data` is a file as without it, and `data.0`, `data.1` and so on
+//! have the records of each of the recorder's threads.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
