@@ -6,6 +6,7 @@
 //! - [`Dice`]: numbers that look random and are the same in every run.
 //! - [`Cpu`], [`thread_ns`], [`peak_kib`]: what a run cost.
 //! - [`browser`]: headless Chromium.
+//! - [`flight_recorder`], [`perf_data`]: other profilers' files, made by hand.
 //! - [`kernel_trace`]: a trace of the kernel of a simulated machine, with what happened in it.
 //! - [`started`]: processes that end with their test.
 //! - [`terminal`]: a program on a pseudo terminal.
@@ -16,10 +17,12 @@
 #![forbid(unsafe_code)]
 
 pub mod browser;
+pub mod flight_recorder;
 pub mod harm;
 pub mod kernel_trace;
 pub mod libraries;
 pub mod noise;
+pub mod perf_data;
 pub mod started;
 pub mod terminal;
 pub mod wait;

@@ -1,6 +1,7 @@
 //! Each form of another profiler's file at each command: the sums agree, or the command says why it has none.
 
 use crate::foreign::{pprof, said};
+use pct_kit::{flight_recorder, perf_data};
 use std::path::Path;
 
 /// A form, its file, and what its amounts are.
@@ -159,6 +160,30 @@ fn each_form_has_the_same_sum_in_each_view() {
         std::fs::write(dir.path().join(form.name), form.text).expect("written");
         check(dir.path(), form.name, form.words, form.sum, form.folded, form.page);
     }
+}
+
+#[test]
+fn each_binary_form_has_the_same_sum_in_each_view() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let put = |name: &str, octets: &[u8]| std::fs::write(dir.path().join(name), octets).expect("written");
+    put("heap.pb", &pprof(&[("space", "bytes")], &[1_000], &[50]));
+    check(dir.path(), "heap.pb", "1,050 bytes of space", 1_050.0, 1_050, ["bytes of space", "1,050"]);
+    put("shop.jfr", &flight_recorder::file());
+    check(dir.path(), "shop.jfr", "0.012 CPU s", 0.012, 5, ["CPU seconds", "0.012"]);
+    let records = [
+        perf_data::mmap2(5, 0x10000, 0x1000, "/no/such/main", 11),
+        perf_data::sample(5, 30, false, 30_000_000, &[perf_data::USER, 0x10010, 0x10101]),
+        perf_data::sample(5, 40, false, 10_000_000, &[perf_data::USER, 0x10020, 0x10101]),
+    ];
+    let page = ["CPU seconds", "0.040"];
+    put("perf.data", &perf_data::file(&records.concat()));
+    check(dir.path(), "perf.data", "0.040 CPU s", 0.04, 2, page);
+    // As perf record --threads writes it. Its name says that it is a deep profile, its contents that it is none.
+    std::fs::create_dir(dir.path().join("threads.data")).expect("made");
+    put("threads.data/data", &perf_data::file(&records[0]));
+    put("threads.data/data.0", &records[1]);
+    put("threads.data/data.1", &records[2]);
+    check(dir.path(), "threads.data", "0.040 CPU s", 0.04, 2, page);
 }
 
 #[test]
