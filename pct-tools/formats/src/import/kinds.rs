@@ -19,6 +19,10 @@ const MAGICS: &[(&[u8], &str)] = &[
     ),
     (b"\x7fELF", "a program or library, no profile"),
     (b"gmon", "gprof's gmon.out: gprof shows it"),
+    (b"JAVA PROFILE 1.0.", "a heap dump or profile by the JVM's hprof"),
+    (b"MOJ", "Austin's binary form: mojo2austin makes text of it that can be read"),
+    (b"MMPD", "rustc's self-profile: crox makes trace events of it that can be read"),
+    (b"go 1.", "an execution trace of Go: go tool trace shows it, and -pprof makes a profile of it"),
     (b"Nettrace", "a .NET trace: dotnet-trace convert --format Speedscope makes another form of it"),
     (b"SQLite format 3\0", "an SQLite database, no profile"),
     (b"\xc1\x1f\xfc\xc1", "a stream of a CTF trace: pct view --timeline takes the trace's folder"),
@@ -26,6 +30,8 @@ const MAGICS: &[(&[u8], &str)] = &[
     (b"\x89PNG", "a picture, no profile"),
     (b"%PDF", "a PDF, no profile"),
 ];
+
+const SAMPLE_OF_MACOS: &str = "the report of macOS sample";
 
 /// Words that tell which tool wrote a text: all of a row must be in its first part.
 const TEXTS: &[(&[&str], &str)] = &[
@@ -39,6 +45,16 @@ const TEXTS: &[(&[&str], &str)] = &[
     (&["--- thread"], LEGACY),
     (&["Time and Allocation Profiling Report"], "GHC's .prof: its tree has no weights of single stacks"),
     (&["JOB ", "SAMPLE_UNIT"], "GHC's heap profile: hp2ps draws it"),
+    (&["FUNCTION:NAME"], "DTrace's output: stackcollapse makes folded text of it"),
+    (&["Analysis of sampling", "Process:"], SAMPLE_OF_MACOS),
+    (&["Running Time", "Self (ms)"], "a copy out of macOS Instruments"),
+    (&["Function / Call Stack,"], "VTune's table as CSV"),
+    (&["BeginHeader", "EndHeader", "SampledProfile"], "xperf's events as text"),
+    (&["JAVA PROFILE 1.0.", "CPU SAMPLES BEGIN"], "the JVM's hprof text"),
+    (&["JAVA PROFILE 1.0."], "the JVM's hprof text"),
+    (&["% time", "usecs/call"], "the counts of strace -c"),
+    (&["samples  %", "symbol name"], "opreport's table"),
+    (&["shared-library,", "code-creation,"], "V8's log: node --prof-process makes a report of it"),
     (&["Flat profile:", "cumulative"], "gprof's report, not its samples"),
     (&["# Overhead"], "the table of perf report: perf script prints the samples"),
     (&["# Samples:"], "the table of perf report: perf script prints the samples"),
@@ -47,7 +63,7 @@ const TEXTS: &[(&[&str], &str)] = &[
     (&["PeriodType:", "Samples:"], "the text of go tool pprof -raw: its .pb.gz file can be read"),
     (&["--- Execution profile ---"], "async-profiler's report: its collapsed output can be read"),
     (&["@[", "]: "], "the map of a bpftrace program: stackcollapse-bpftrace makes folded text of it"),
-    (&["Call graph:", "Binary Images"], "the report of macOS sample"),
+    (&["Call graph:", "Binary Images"], SAMPLE_OF_MACOS),
     (&["<svg"], "a picture (SVG), not the profile that it was drawn from"),
     (&["<!DOCTYPE html"], "a page (HTML), not a profile"),
     (&["<html"], "a page (HTML), not a profile"),
@@ -81,21 +97,26 @@ pub(super) fn known_binary(bytes: &[u8]) -> Option<Problem> {
     }
     // A function may be called `gmon`.
     let may_be_text = is_text(bytes);
-    let is_word = |magic: &[u8]| may_be_text && magic.iter().all(u8::is_ascii_graphic);
+    let is_word = |magic: &[u8]| may_be_text && magic.iter().all(|b| b.is_ascii_graphic() || *b == b' ');
     let found = MAGICS.iter().find(|(magic, _)| bytes.starts_with(magic) && !is_word(magic));
     found.map(|(_, what)| problem(what))
 }
 
-/// The header of gperftools: words 0, 3, 0, the period, 0, of 8 or 4 octets.
+/// The header of gperftools: words 0, 3, 0, the period, 0, of 8 or 4 octets, in either order. The third is 1 in those
+/// of Java programs.
 fn is_gperftools(bytes: &[u8]) -> bool {
-    let starts = |width: usize| {
+    let starts = |width: usize, swapped: bool| {
         let word = |at: usize| bytes.get(at * width..(at + 1) * width);
         let is = |at: usize, value: u8| {
-            word(at).is_some_and(|word| word[0] == value && word[1..].iter().all(|b| *b == 0))
+            word(at).is_some_and(|word| {
+                let (low, high) =
+                    if swapped { (word[width - 1], &word[..width - 1]) } else { (word[0], &word[1..]) };
+                low == value && high.iter().all(|b| *b == 0)
+            })
         };
-        is(0, 0) && is(1, 3) && is(2, 0) && !is(3, 0) && is(4, 0)
+        is(0, 0) && is(1, 3) && (is(2, 0) || is(2, 1)) && !is(3, 0) && is(4, 0)
     };
-    starts(8) || starts(4)
+    [8, 4].into_iter().any(|width| starts(width, false) || starts(width, true))
 }
 
 /// ASCII letters with a zero beside each, also without a byte order mark.
@@ -167,6 +188,12 @@ mod tests {
             (b"m\0a\0i\0n\0;\0a\0 \x001\0", "UTF-16"),
             (b"PERFFILE\x68\0", "version 1"),
             (b"", "empty"),
+            (b"MOJ\x01\x01austin\x003.4.1\0", "mojo2austin"),
+            (b"MMPD\x09\0\0\0", "crox"),
+            (b"JAVA PROFILE 1.0.2\0\0\0\0\x08", "hprof"),
+            (b"go 1.19 trace\0\0\0", "go tool trace"),
+            (b"\0\0\0\0\x03\0\0\0\x01\0\0\0\x10\x27\0\0\0\0\0\0", "gperftools"),
+            (b"\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\x27\x10\0\0\0\0", "gperftools"),
             (
                 b"\0\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10\x27\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
                 "gperftools",
@@ -174,7 +201,9 @@ mod tests {
         ] {
             assert!(named(bytes).contains(words), "{bytes:?}: {}", named(bytes));
         }
-        for bytes in [&b"PERFILE2"[..], b"\x0a\x04\x08\x01\x10\x02\x32\0", b"main;a 3\n"] {
+        for bytes in
+            [&b"PERFILE2"[..], b"\x0a\x04\x08\x01\x10\x02\x32\0", b"main;a 3\n", b"go 1.5\n", b"MOJ 7\n"]
+        {
             assert_eq!(named(bytes), "", "{bytes:?}");
         }
     }

@@ -1,13 +1,14 @@
 //! Reads other recorders' data as a profile.
 //!
 //! A file is recognised by its first octets: `PERFILE2` is perf.data, `FLR` Java Flight Recorder's; what has a NUL
-//! is protobuf and so pprof; the rest is text: JSON (speedscope, V8, Gecko, trace events), callgrind's lines, `perf
-//! script` output or folded stacks. `perf record --threads` writes a folder. What is packed by gzip is unpacked
-//! first. A text is known by its form as a whole: a line that does not fit is an error, and what the file seems to
-//! be is named (`kinds`).
+//! is protobuf and so pprof; the rest is text: JSON (speedscope, V8, Gecko, trace events), callgrind's lines,
+//! Austin's, `perf script` output or folded stacks. `perf record --threads` writes a folder. What is packed by gzip
+//! is unpacked first. A text is known by its form as a whole: a line that does not fit is an error, and what the
+//! file seems to be is named (`kinds`).
 //!
 //! A number is shown in the unit that the file gives, or not at all: see [`pct_profile::Quantity`].
 
+mod austin;
 mod callgrind;
 pub mod folded;
 mod jfr;
@@ -129,6 +130,8 @@ fn recognised(bytes: &[u8], threads: &[(String, Vec<u8>)], wanted: Wanted<'_>) -
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let mut profile = if json::looks_like(text) {
         json::read(text, wanted)?
+    } else if austin::looks_like(text) {
+        only_default(wanted, "Austin's text").and_then(|()| austin::read(text))?
     } else if callgrind::looks_like(text) {
         callgrind::read(text, wanted)?
     } else if perf_script::looks_like(text) {

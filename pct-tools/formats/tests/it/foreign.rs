@@ -256,6 +256,32 @@ fn packed_files_are_unpacked_or_named() {
 }
 
 #[test]
+fn austin_says_what_its_numbers_are() {
+    let samples = "P1;T1;a.py:main:3;<frozen zipimport>:find:7 1000\nP1;T0:2;a.py:main:4 500\n\nP1;T0:2 7\n";
+    for (mode, words) in
+        [("wall", "0.002 s of wall"), ("cpu", "0.002 CPU s"), ("memory", "1,507 of memory (no unit given)")]
+    {
+        let text = format!("# austin: 3.4.1\n# interval: 1000\n# mode: {mode}\n\n{samples}# duration: 9\n");
+        check(mode, text.as_bytes(), None, Want::Sum(words, 3, "1 sample without a stack"));
+        let p = parse(text.as_bytes(), Path::new("x")).unwrap();
+        let own: Vec<String> = own(&p).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(own, ["[no stack]", "find", "main"]);
+        assert_eq!(p.threads.iter().map(|thread| thread.tid).collect::<Vec<_>>(), [1, 2]);
+        assert!(p.objects.iter().any(|object| object.path == "a.py"), "{:?}", p.objects);
+        let lines: Vec<u32> = p.frames.iter().map(|frame| frame.line).collect();
+        assert!([3, 4, 7].iter().all(|line| lines.contains(line)), "{lines:?}");
+    }
+    for (line, words) in [
+        ("main;a 3", "line 2: expected `P1;T1;"),
+        ("P1;T1;a 3x", "line 2"),
+        ("P1 3", "line 2"),
+        ("P1;T1;a -3", "-3"),
+    ] {
+        check(line, format!("# austin: 3\n{line}\n").as_bytes(), None, Want::Refused(words));
+    }
+}
+
+#[test]
 fn a_text_is_known_by_its_form_as_a_whole() {
     for (name, text, words) in [
         (
@@ -264,6 +290,22 @@ fn a_text_is_known_by_its_form_as_a_whole() {
             "go tool pprof",
         ),
         ("GHC", "\tTime and Allocation Profiling Report  (Final)\n\n\tx +RTS\n main 12 3\n", "GHC"),
+        (
+            "DTrace",
+            "CPU     ID      FUNCTION:NAME\n  0  64091      :tick-60s\n\n  libc.so.1`a+0x1\n  3\n",
+            "DTrace",
+        ),
+        ("macOS", "Analysis of sampling a (pid 1) every 1 millisecond\nProcess:  a [1]\n", "macOS sample"),
+        ("VTune", "Function / Call Stack,CPU Time,Module\nmain,3.371,a\n", "VTune"),
+        ("Instruments", "Running Time\tSelf (ms)\t\tSymbol Name\n42.0ms  9.9%\t0\t \tstart\n", "Instruments"),
+        ("xperf", "BeginHeader\n  SampledProfile,  TimeStamp\nEndHeader\n", "xperf"),
+        ("hprof", "JAVA PROFILE 1.0.1, created\n\nCPU SAMPLES BEGIN (total = 126)\n", "hprof"),
+        ("strace", "% time     seconds  usecs/call     calls    errors syscall\n", "strace"),
+        (
+            "V8's log",
+            "shared-library,/bin/node,0x1,0x2,0\ncode-creation,LazyCompile,10,1\n",
+            "--prof-process",
+        ),
         ("a letter", "Dear Bob,\nplease send me 12\nYours, Ann\n", "line 1"),
         ("one line", "main;a 3\nmain;b 4\nand so on\n", "line 3"),
         ("a number", "main;a 3\n4\n", "line 2"),

@@ -317,6 +317,12 @@ fn json_that_does_not_fit_is_refused_with_its_place() {
         (TRACE[..TRACE.len() - 9].to_owned(), "it seems to be trace events"),
         (EVENTED[..200].to_owned(), "it seems to be speedscope's JSON"),
         ("{\"head\": {\"callFrame\": {}, \"selfSize\": 3}}".to_owned(), "V8's sampling heap profile"),
+        (
+            r#"{"snapshot": {"meta": {"node_fields": ["type"]}}, "nodes": [9], "samples": []}"#.to_owned(),
+            "heap snapshot",
+        ),
+        (r#"{"root_frame": {}, "sample_count": 3}"#.to_owned(), "pyinstrument"),
+        (r#"{"dhatFileVersion": 2}"#.to_owned(), "dhat's file"),
         ("{\"a\": 12}".to_owned(), "JSON of a form that is not known"),
         ("{\"traceEvents\": [{\"ph\": \"C\", \"name\": \"x\"}]}".to_owned(), "no slices and no samples"),
     ] {

@@ -40,7 +40,7 @@ pub(super) fn read(text: &str, wanted: Wanted<'_>) -> Result<Profile, Problem> {
     if has("profiles") && (has("shared") || has("$schema")) {
         return speedscope::read(text, wanted).map_err(|why| in_form("speedscope's JSON", why));
     }
-    if has("nodes") && (has("samples") || has("startTime")) {
+    if has("nodes") && (has("samples") || has("startTime")) && !has("snapshot") {
         return cpu_profile::read(text, wanted).map_err(|why| in_form("V8's .cpuprofile", why));
     }
     if has("meta") && has("threads") {
@@ -68,6 +68,12 @@ const OTHERS: &[(&[&str], &str)] = &[
     (&["\"traceEvents\""], "trace events"),
     (&["\"$schema\"", "speedscope"], "speedscope's JSON"),
     (&["\"nodes\"", "\"callFrame\""], "V8's .cpuprofile"),
+    (
+        &["\"root_frame\"", "\"sample_count\""],
+        "pyinstrument's session (pyinstrument -r speedscope makes another form of it)",
+    ),
+    (&["\"dhatFileVersion\""], "dhat's file (dh_view.html shows it)"),
+    (&["\"cost_centres\"", "\"profile\""], "GHC's profile as JSON"),
     (&["\"meta\"", "\"threads\""], "JSON of the Gecko profiler"),
     (&["\"meta\"", "\"libs\""], "JSON of the Gecko profiler"),
     (&["\"resourceProfiles\""], "OpenTelemetry's profiles as JSON"),
