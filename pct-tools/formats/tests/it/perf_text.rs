@@ -36,6 +36,7 @@ fn headers_have_the_parts_that_were_printed() {
         ("prog 5 [000] U     100.000001: 1000000 cpu-clock:u: ", "0.002 CPU s", 2),
         ("prog\t5 [007] 100.000001:\t\t1000000 task-clock:u:", "0.002 CPU s", 2),
         ("java 19983 cycles: ", "2 samples of cycles", 2),
+        ("java 19983 cycles:", "2 samples of cycles", 2),
         ("func_ab 15294 cpu-clock: ", "2 samples of cpu-clock", 2),
         ("java 19983/19984 [001] 250 cycles: ", "500 cycles", 2),
         ("prog 5 100.000001: 1000000 cycles: ", "2,000,000 cycles", 2),
@@ -49,6 +50,19 @@ fn headers_have_the_parts_that_were_printed() {
         let profile = parse(format!("{header}\n{frames}").as_bytes(), Path::new("x")).unwrap();
         assert_eq!(own(&profile)[0].0, "a", "{header}");
     }
+}
+
+/// Some tools strip the blanks before frames.
+#[test]
+fn frames_need_not_be_indented() {
+    let sample =
+        "java 19983 cycles:\nffffffff8103d0ca write_msr ([kernel.kallsyms])\n7f72 start (/lib/a.so)\n\n";
+    let profile = parse(sample.repeat(2).as_bytes(), Path::new("x")).unwrap();
+    assert_eq!(
+        own(&profile).into_iter().map(|(name, w)| (name, w.samples)).collect::<Vec<_>>(),
+        [("write_msr".to_owned(), 2)]
+    );
+    assert_eq!((profile.stacks.len(), profile.account.notes.len()), (2, 0));
 }
 
 #[test]

@@ -34,7 +34,8 @@ fn begins_in_full(text: &str) -> bool {
             return true;
         }
         let Some(header) = header::without_time(line) else { continue };
-        let mut next = lines.peek().filter(|next| next.starts_with([' ', '\t'])).into_iter();
+        let mut next =
+            lines.peek().filter(|next| next.starts_with([' ', '\t']) || next.ends_with(')')).into_iter();
         if frame::parse(header.rest).is_some() || next.any(|next| frame::parse(next).is_some()) {
             return true;
         }
@@ -71,7 +72,8 @@ fn line(text: &str) -> Line<'_> {
     {
         return Line::Header(header);
     }
-    if text.starts_with([' ', '\t'])
+    // (Some tools strip the blanks.)
+    if (text.starts_with([' ', '\t']) || text.ends_with(')'))
         && let Some(frame) = frame::parse(text)
     {
         return Line::Frame(frame);
