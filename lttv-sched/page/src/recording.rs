@@ -59,8 +59,8 @@ pub enum TimeOf {
     Wall,
     /// A time that another profiler's file names so.
     Named(Arc<str>),
-    /// No time is known: each sample stands for a millisecond.
-    Samples,
+    /// No time of each sample is known: all stand for the same, which is the text, `1 ms a sample`.
+    Samples(Arc<str>),
 }
 
 impl TimeOf {
@@ -71,7 +71,7 @@ impl TimeOf {
             Self::Cpu => "CPU",
             Self::Wall => "wall",
             Self::Named(name) => name,
-            Self::Samples => "1 ms a sample",
+            Self::Samples(each) => each,
         }
     }
 
@@ -81,7 +81,7 @@ impl TimeOf {
         match self {
             Self::Cpu | Self::Wall => self.name().to_owned(),
             Self::Named(name) => format!("of {name}"),
-            Self::Samples => format!("at {}", self.name()),
+            Self::Samples(each) => format!("at {each}"),
         }
     }
 
@@ -90,7 +90,7 @@ impl TimeOf {
     pub fn unit(&self) -> String {
         match self {
             Self::Cpu | Self::Wall => format!("{} s", self.after_unit()),
-            Self::Named(_) | Self::Samples => format!("s {}", self.after_unit()),
+            Self::Named(_) | Self::Samples(_) => format!("s {}", self.after_unit()),
         }
     }
 
@@ -101,7 +101,7 @@ impl TimeOf {
             Self::Cpu => "CPU time in what is seen".into(),
             Self::Wall => "running and waiting in what is seen".into(),
             Self::Named(name) => format!("{name} in what is seen"),
-            Self::Samples => "samples in what is seen, at 1 ms each".into(),
+            Self::Samples(each) => format!("samples in what is seen, at {each}"),
         }
     }
 
@@ -112,7 +112,7 @@ impl TimeOf {
             Self::Cpu => "mean share of a CPU",
             Self::Wall => "share of the time, running or waiting",
             Self::Named(_) => "share of the time",
-            Self::Samples => "samples a millisecond",
+            Self::Samples(_) => "samples a millisecond",
         }
     }
 }

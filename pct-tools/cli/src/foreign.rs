@@ -73,37 +73,62 @@ pub(crate) fn is_pct(head: &[u8]) -> bool {
     head.first() == Some(&0x89)
 }
 
-/// The same profile, weighed by CPU time.
-pub(crate) fn as_cpu_time(mut profile: Profile) -> Result<Profile> {
-    const MS: u64 = 1_000_000;
+/// Words of the note by [`as_cpu_time`].
+pub(crate) const AS_TIMES: &str = "each sample is shown as ";
+
+/// The same profile, weighed by CPU time. Numbers of samples are shares of a time; other amounts are refused.
+pub(crate) fn as_cpu_time(profile: Profile) -> Result<Profile> {
     let Some(instead) = profile.quantity.instead_of_cpu_time() else { return Ok(profile) };
+    if !profile.quantity.is_number_of_samples() || profile.total().samples == 0 {
+        bail!(refused(&profile, &instead));
+    }
+    Ok(as_samples(profile)?.0)
+}
+
+/// The same profile, weighed by its samples as if each stood for the same CPU time, for views that say so beside each
+/// sum; and in words what that is: the time between two samples where all were taken at one frequency, else 1 ms.
+pub(crate) fn as_samples(mut profile: Profile) -> Result<(Profile, String)> {
+    let instead = profile.quantity.instead_of_cpu_time().unwrap_or_default();
     let is_count = profile.quantity.is_number_of_samples()
         || matches!(profile.quantity, Quantity::Foreign { unit: Unit::Count, .. });
     if !is_count || profile.total().samples == 0 {
-        // A note names the other types.
-        let others = profile.account.notes.iter().find(|note| note.contains("--type"));
-        let others = others.map(|note| format!("; {note}")).unwrap_or_default();
-        bail!(
-            "{}: {instead}; pct report, view, flame, diff, annotate, deep and export (as pprof, folded, speedscope or \
-             callgrind) take them as they are{others}",
-            profile.title
-        );
+        bail!(refused(&profile, &instead));
     }
-    if profile.total().samples.checked_mul(MS).is_none() {
-        bail!("{}: too many samples to be shown as 1 ms each", profile.title);
+    let mut rates = profile.processes.iter().map(|process| process.hz);
+    let first = rates.next().filter(|first| rates.all(|rate| rate == *first));
+    let each = first.and_then(|hz| 1_000_000_000_u64.checked_div(hz)).filter(|ns| *ns > 0);
+    let ns = each.unwrap_or(1_000_000);
+    if profile.total().samples.checked_mul(ns).is_none() {
+        bail!("{}: too many samples to be shown as times", profile.title);
     }
     for cell in &mut profile.cells {
         let samples = cell.weight.samples;
-        cell.weight = Weight { samples, user_ns: samples * MS, system_ns: 0 };
+        cell.weight = Weight { samples, user_ns: samples * ns, system_ns: 0 };
     }
     for sample in &mut profile.timeline {
-        sample.weight_ns = MS;
+        sample.weight_ns = ns;
     }
     profile.quantity = Quantity::Processor;
-    profile
-        .account
-        .note(format!("{instead}, and no time is known: each sample is shown as 1 ms of CPU time"));
-    Ok(profile)
+    let words = milliseconds(ns);
+    profile.account.note(format!("{instead}: {AS_TIMES}{words} of CPU time"));
+    Ok((profile, words))
+}
+
+/// `0.25 ms`.
+fn milliseconds(ns: u64) -> String {
+    let text = format!("{:.3}", pct_num::float(ns) / 1e6);
+    format!("{} ms", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+fn refused(profile: &Profile, instead: &str) -> String {
+    // A note names the other types.
+    let others = profile.account.notes.iter().find(|note| note.contains("--type"));
+    let others = others.map(|note| format!("; {note}")).unwrap_or_default();
+    format!(
+        "{}: {instead}; pct report, view, flame, diff, annotate, deep and export (as pprof, folded, speedscope or \
+         callgrind) take them as they are{others}",
+        profile.title
+    )
 }
 
 /// Refuses to compare profiles that measure different things.
@@ -120,4 +145,38 @@ pub(crate) fn same_quantity(before: (&Path, &Profile), after: &Profile) -> Resul
         bail!("{}: its values are {before_type}, those of the other are {after_type}", before.0.display());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pct_profile::model::{Builder, Object, ObjectKind, Process};
+
+    /// A profile of three samples of cycles, of processes that were sampled at these rates.
+    fn cycles(rates: &[u64]) -> Profile {
+        let mut b = Builder::new(false);
+        let object = b.object(Object::new("x", ObjectKind::File));
+        let stack = b.no_stack(object);
+        for hz in rates {
+            let process = b.process(Process { hz: *hz, ..Process::default() });
+            let thread = b.thread(process, 1, "");
+            b.add(thread, stack, Weight { samples: 3, user_ns: 700, system_ns: 0 });
+        }
+        b.profile_mut().quantity = Quantity::Foreign { name: "cycles".into(), unit: Unit::Count };
+        b.finish()
+    }
+
+    #[test]
+    fn samples_at_one_frequency_are_the_time_between_two() {
+        for (rates, ns, words) in [
+            (&[4_000, 4_000][..], 1_500_000, "0.25 ms"),
+            (&[997], 3_009_027, "1.003 ms"),
+            (&[0], 3_000_000, "1 ms"),
+            (&[4_000, 0], 6_000_000, "1 ms"),
+        ] {
+            let (profile, each) = as_samples(cycles(rates)).expect("samples");
+            assert_eq!((profile.total().cpu_ns(), each.as_str()), (ns, words), "{rates:?}");
+        }
+        assert!(as_cpu_time(cycles(&[4_000])).is_err());
+    }
 }

@@ -195,7 +195,7 @@ fn what_is_no_cpu_time_is_nowhere_called_so() {
         (TimeOf::Wall, "wall s", "wall", "CPU"),
         (TimeOf::Cpu, "CPU s", "CPU", "wall s"),
         (TimeOf::Named("delay".into()), "s of delay", "delay", "CPU"),
-        (TimeOf::Samples, "s at 1 ms a sample", "1 ms a sample", "CPU"),
+        (TimeOf::Samples("1 ms a sample".into()), "s at 1 ms a sample", "1 ms a sample", "CPU"),
     ] {
         let page = TimelinePage::new(whole(vec![Shown::recording(Recording { time, ..recording() })]));
         let html = get(&page, "/tl", "part=1").body;

@@ -4,6 +4,7 @@ use crate::commands::flame::write_beside;
 use crate::commands::ship::become_fleet;
 use crate::errors::Usage;
 use crate::face::Face;
+use crate::foreign::AS_TIMES;
 use crate::look::{self, Look};
 use crate::memory::MemoryLook;
 use crate::store::Choice;
@@ -98,6 +99,9 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let cells = args.look.cells(&profile);
     let bytes = pct_formats::export(&profile, &cells, format);
     store(args, format, &paths, "profile", &bytes, face)?;
+    for note in profile.account.notes.iter().filter(|note| note.contains(AS_TIMES)) {
+        face.hint(format_args!("note: {note}"));
+    }
     if format.wants_timeline()
         && let Some(note) = without_time(&profile, &cells)
     {

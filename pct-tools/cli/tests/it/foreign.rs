@@ -44,6 +44,31 @@ pub(crate) fn said(dir: &Path, words: &[&str]) -> (String, i32) {
     (text, out.status.code().expect("a status"))
 }
 
+/// Forms that have but times take samples, each as the same time, and say so. Counts of events have other shares.
+#[test]
+fn counts_are_no_times_in_another_form() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let faults = "x 5 1.000001: 90 page-faults: \n\t1 a+0x1 (/bin/x)\n\nx 5 1.000002: 2 page-faults: \n\t2 b+0x1 (/bin/x)\n\n";
+    std::fs::write(dir.path().join("faults.txt"), faults).expect("written");
+    std::fs::write(dir.path().join("x.folded"), "main;a 3\nmain;b 1\n").expect("written");
+    for form in ["chrome", "firefox"] {
+        let (said_of_faults, status) =
+            said(dir.path(), &["export", "-f", form, "-o", "out.json", "faults.txt"]);
+        assert!(
+            status == 1 && said_of_faults.contains("(page-faults) are a count; pct report"),
+            "{said_of_faults}"
+        );
+        let (said_of_samples, status) =
+            said(dir.path(), &["export", "-f", form, "-o", "out.json", "x.folded"]);
+        assert!(
+            status == 0 && said_of_samples.contains("each sample is shown as 1 ms of CPU time"),
+            "{said_of_samples}"
+        );
+        let (again, _) = said(dir.path(), &["report", "out.json"]);
+        assert!(again.starts_with("0.004 CPU s") && again.contains("75.0%"), "{again}");
+    }
+}
+
 /// A file that has but the sum of its CPU time says nothing of the kernel's part.
 #[test]
 fn time_in_the_kernel_is_told_where_the_file_tells_it() {

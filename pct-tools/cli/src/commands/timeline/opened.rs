@@ -1,7 +1,7 @@
 //! Recordings and traces as the timeline page takes them.
 
 use super::counted::Counted;
-use crate::foreign::as_cpu_time;
+use crate::foreign::as_samples;
 use crate::look;
 use anyhow::{Context as _, Result};
 use lttv_page::Shown;
@@ -150,7 +150,10 @@ fn by_time(profile: Profile) -> Result<(Profile, TimeOf)> {
         Quantity::Processor if profile.by_wall_clock() => TimeOf::Wall,
         Quantity::Processor => TimeOf::Cpu,
         Quantity::Foreign { name, unit: Unit::Time } => TimeOf::Named(pct_text::visible(name).into()),
-        Quantity::Foreign { .. } => return Ok((as_cpu_time(profile)?, TimeOf::Samples)),
+        Quantity::Foreign { .. } => {
+            let (profile, each) = as_samples(profile)?;
+            return Ok((profile, TimeOf::Samples(format!("{each} a sample").into())));
+        }
     };
     Ok((profile, time))
 }
