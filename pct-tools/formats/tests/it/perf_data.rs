@@ -60,6 +60,35 @@ fn events_without_samples_are_passed_over_and_others_are_named() {
     assert!(why.contains("it has pmu10/cycles/ (3 samples), instructions (1 sample)"), "{why}");
 }
 
+/// What was recorded at a frequency is weighed by the periods, whatever the event is.
+#[test]
+fn cycles_are_cycles() {
+    let mut cycles = attr(FORMAT);
+    // A hardware event, the first.
+    cycles[0] = 0;
+    for (attr, words) in [(cycles, "1,000,007 cycles"), (attr(FORMAT), "0.001 CPU s")] {
+        let records =
+            [sample(5, 30, false, 7, &[USER, 0x10010]), sample(5, 31, false, 1_000_000, &[USER, 0x10020])];
+        let p = read(&file_of(&attr, &records.concat()));
+        assert_eq!((p.amount_in_words(p.total().cpu_ns()).as_str(), p.total().samples), (words, 2));
+        // 1,000 Hz were asked for.
+        assert_eq!(p.processes.iter().map(|p| p.hz).collect::<Vec<_>>(), [1_000]);
+    }
+}
+
+/// Descriptions of tracepoints follow their record in a stream and are no records.
+#[test]
+fn what_follows_a_record_is_passed_over() {
+    let plain = read(&stream(&data()));
+    for length in [0u32, 13, 16] {
+        let size = [length.to_le_bytes(), [0; 4]].concat();
+        let described =
+            [record(66, 0, &size[..4]), vec![0xff; length.next_multiple_of(8) as usize], data()].concat();
+        let p = read(&stream(&described));
+        assert_eq!((p.total(), &p.account.notes), (plain.total(), &plain.account.notes), "{length}");
+    }
+}
+
 fn stream(data: &[u8]) -> Vec<u8> {
     let mut out = b"PERFILE2".to_vec();
     out.extend(words(&[16]));

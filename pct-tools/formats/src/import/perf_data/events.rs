@@ -81,7 +81,7 @@ impl Events {
                 Problem { place: "octet 0".into(), problem: format!("no sample in it{why}") }
             }
         })?;
-        let worth = Worth::of_samples(&data.attrs[event.attr], &event.name);
+        let worth = Worth::of_samples(&data.attrs[event.attr]);
         Ok(Choice { attr: event.attr, name: event.name.clone(), worth })
     }
 
@@ -106,8 +106,6 @@ impl Events {
 enum Worth {
     /// Its period in nanoseconds of CPU time.
     Clock,
-    /// The nanoseconds between two samples at the frequency that was asked for: cycles pass while a processor works.
-    Interval(u64),
     /// Its period: how often the event happened.
     Count,
     /// Not known; samples are counted.
@@ -115,13 +113,11 @@ enum Worth {
 }
 
 impl Worth {
-    fn of_samples(attr: &Attr, name: &str) -> Self {
-        let counts_cycles = name.contains("cycles") && !name.contains("stalled") && !name.contains("bus-");
-        match 1_000_000_000_u64.checked_div(attr.period) {
+    fn of_samples(attr: &Attr) -> Self {
+        match attr.format & bit::PERIOD {
             _ if attr.is_clock() => Self::Clock,
-            Some(interval) if attr.by_frequency && counts_cycles => Self::Interval(interval),
-            _ if attr.format & bit::PERIOD != 0 || !attr.by_frequency => Self::Count,
-            _ => Self::Sample,
+            0 if attr.by_frequency => Self::Sample,
+            _ => Self::Count,
         }
     }
 }
@@ -136,17 +132,17 @@ pub(super) struct Choice {
 
 impl Choice {
     pub(super) fn is_cpu_time(&self) -> bool {
-        matches!(self.worth, Worth::Clock | Worth::Interval(_))
+        self.worth == Worth::Clock
     }
 
-    /// Its samples are weighed by the frequency that was asked for.
-    pub(super) fn is_by_frequency(&self) -> bool {
-        matches!(self.worth, Worth::Interval(_))
+    /// What its samples were taken by.
+    pub(super) fn clock(&self) -> &str {
+        if self.is_cpu_time() { "perf" } else { &self.name }
     }
 
     pub(super) fn quantity(&self) -> Quantity {
         let unit = match self.worth {
-            Worth::Clock | Worth::Interval(_) => return Quantity::Processor,
+            Worth::Clock => return Quantity::Processor,
             Worth::Count => Unit::Count,
             Worth::Sample => Unit::Other("samples".into()),
         };
@@ -158,7 +154,6 @@ impl Choice {
         match self.worth {
             Worth::Clock | Worth::Count if period > 0 => period,
             Worth::Clock | Worth::Count => attr.period,
-            Worth::Interval(ns) => ns,
             Worth::Sample => 1,
         }
     }

@@ -90,6 +90,8 @@ pub(super) mod kind {
     /// Records from here on are written by the tool, not the kernel.
     pub(super) const TOOL: u32 = 64;
     pub(super) const HEADER_ATTR: u32 = 64;
+    /// In a stream; descriptions of tracepoints follow it.
+    pub(super) const HEADER_TRACING_DATA: u32 = 66;
     pub(super) const HEADER_BUILD_ID: u32 = 67;
     pub(super) const AUXTRACE: u32 = 71;
     pub(super) const COMPRESSED: u32 = 81;
@@ -305,6 +307,11 @@ impl<'a> PerfData<'a> {
                         self.notes.push(format!("octet {at}: an event that cannot be read"));
                     }
                     by_id = self.by_id();
+                }
+                kind::HEADER_TRACING_DATA => {
+                    // Filled up to whole words.
+                    let follows = Octets::new(body).u32().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+                    at = at.saturating_add(follows.next_multiple_of(8)).min(end);
                 }
                 kind::HEADER_BUILD_ID => drop(self.build_id(misc, body)),
                 kind::COMPRESSED => self.compressed.push(body),

@@ -1,8 +1,8 @@
 //! perf.data, as `perf record` writes it: samples with the kernel's call chains, names from the objects themselves.
 //!
 //! One event is read: the one that was asked for, else the first one with samples that counts CPU time, or else the one
-//! with most samples (`events`). Cycles that were recorded at a frequency are weighed by it, since cycles pass while a
-//! processor works. Of other events the profile has how often they happened, or their samples.
+//! with most samples (`events`). Of events that do not measure time the profile has how often they happened, or their
+//! samples.
 //!
 //! Kernel frames have their names if those of the recorded kernel can be found (`kernel`). Otherwise they become one
 //! frame `[system]`, and a note says why. Copies of the stack (`--call-graph dwarf`) are unwound with the objects' own
@@ -300,9 +300,6 @@ impl Reading<'_> {
             let records = pct_num::count(self.bad, "damaged record", "damaged records");
             account.note(format!("{records} left out"));
         }
-        if self.choice.is_by_frequency() {
-            account.note("the event does not measure time: a sample is weighed by the asked frequency");
-        }
         account.whole_stacks = self.whole;
         for (cause, samples) in &self.cut {
             account.cut(cause, *samples);
@@ -321,7 +318,6 @@ impl Reading<'_> {
 
     fn threads(&self, b: &mut Builder) -> Vec<ThreadId> {
         let attr = &self.data.attrs[self.choice.attr];
-        let is_rate = attr.by_frequency && self.choice.is_cpu_time();
         let mut processes: FxHashMap<u32, ProcessId> = FxHashMap::default();
         let name = |names: &FxHashMap<u32, String>, id| names.get(&id).cloned().unwrap_or_default();
         let mut out = Vec::new();
@@ -330,8 +326,8 @@ impl Reading<'_> {
                 b.process(Process {
                     pid: *pid,
                     name: name(&self.first_names, *pid),
-                    clock: "perf".into(),
-                    hz: if is_rate { attr.period } else { 0 },
+                    clock: self.choice.clock().into(),
+                    hz: if attr.by_frequency { attr.period } else { 0 },
                     ..Process::default()
                 })
             });
