@@ -316,7 +316,8 @@ const SERVANTS: &[&str] = &[
     "libmimalloc",
 ];
 
-/// Functions that only Go's runtime has: one of them is on most stacks of a Go program.
+/// Functions that only programs in Go have: one of them is on most stacks of such a program, also where another
+/// profiler left out the outermost ones.
 const MARKS_OF_GO: &[&str] = &[
     "runtime.goexit",
     "runtime.goexit.abi0",
@@ -326,6 +327,12 @@ const MARKS_OF_GO: &[&str] = &[
     "runtime.rt0_go.abi0",
     "runtime.gcBgMarkWorker",
     "runtime.systemstack.abi0",
+    "runtime.main",
+    "runtime.mallocgc",
+    "runtime.chanrecv1",
+    "runtime.chansend1",
+    "runtime.selectgo",
+    "main.main",
 ];
 /// Go's own threads of garbage collection begin with these.
 const COLLECTORS_OF_GO: &[&str] = &["runtime.gcBgMarkWorker", "runtime.bgsweep", "runtime.bgscavenge"];
@@ -340,7 +347,10 @@ fn class_in_go(name: &str) -> FrameClass {
 
 /// The programs in Go.
 pub(super) fn programs_in_go(profile: &Profile) -> FxHashSet<ObjectId> {
-    let marks = profile.functions.iter().filter(|f| MARKS_OF_GO.contains(&f.name.as_str()));
+    let marks = profile.functions.iter().filter(|f| {
+        // No other language writes the methods of a type so.
+        MARKS_OF_GO.contains(&f.name.as_str()) || f.name.contains(".(*")
+    });
     marks.map(|f| f.object).collect()
 }
 

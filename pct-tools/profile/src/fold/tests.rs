@@ -325,6 +325,10 @@ fn what_a_runtime_does_for_itself_has_rows_of_its_own() {
         "main.build > runtime.gcAssistAlloc 4",
     ];
     assert_eq!(owned(go), given);
+    // Other profilers leave out the outermost functions.
+    let cut = "main.serve;main.critical;sync.(*Mutex).Unlock 1
+        main.serve;main.take;runtime.chanrecv1 2";
+    assert_eq!(owned(cut), ["main.critical > sync.(*Mutex).Unlock 1", "main.take > runtime.chanrecv1 2"]);
     // Without Go's marks the name says nothing.
     assert_eq!(owned("main;runtime.part 1"), ["runtime.part 1"]);
     let v8 = "main;js:f;Builtins_StringPrototypeRepeat 1
