@@ -121,6 +121,11 @@ impl Account {
     pub fn cut(&mut self, cause: &str, samples: u64) {
         add_loss(&mut self.cut_stacks, cause, samples, 0);
     }
+    /// Adds a note, once, that says that something is missing.
+    pub fn note_gap(&mut self, line: impl Into<String>) {
+        self.gaps_told += 1;
+        self.note(line);
+    }
     /// Adds a note, once, that says why functions have no names.
     pub fn note_without_names(&mut self, line: impl Into<String>) {
         let line = line.into();

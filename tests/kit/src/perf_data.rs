@@ -9,7 +9,8 @@ const PERIOD: u64 = 256;
 pub const FORMAT: u64 = IP | TID | TIME | CALLCHAIN | PERIOD;
 /// In a call chain: what follows is of the program.
 pub const USER: u64 = (-512i64).cast_unsigned();
-const KERNEL: u64 = (-128i64).cast_unsigned();
+/// In a call chain: what follows is of the kernel.
+pub const KERNEL: u64 = (-128i64).cast_unsigned();
 
 /// Words, lowest octet first.
 #[must_use]

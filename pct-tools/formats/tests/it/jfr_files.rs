@@ -100,6 +100,9 @@ fn what_is_damaged_is_said_and_the_rest_is_read() {
     ] {
         check(name, &bytes, None, want);
     }
+    let mut killed = first.clone();
+    killed[64] = 6;
+    check("a JVM that was killed", &killed, None, Want::Sum("0.004 CPU s", 1, "was not ended"));
     // An event of no octets would be read for ever.
     check(
         "an empty event",

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! "FLR\0" | version 2+2 | size 8 | place of the last constants 8 | place of the metadata 8 | start, ns since 1970, 8
-//!         | duration 8 | start, ticks, 8 | ticks a second 8 | features 4 | events
+//!         | duration 8 | start, ticks, 8 | ticks a second 8 | 0 if it was ended 1 | 1 | features 2 | events
 //! ```
 //!
 //! An event has its size and the id of its type in front; type 0 is the metadata and type 1 has constants. All is of
-//! one chunk alone. Source: the writer in OpenJDK writes what its metadata says, and jdk.jfr.consumer reads it so.
+//! one chunk alone. There is no specification: what is here is what the recordings of JDK 17 and 25 have, and what the
+//! JDK's `jfr print` says of them.
 
 use super::fields::Fields;
 use super::types::Classes;
@@ -18,7 +19,7 @@ const HEAD: usize = 68;
 const METADATA: i64 = 0;
 const CONSTANTS: i64 = 1;
 /// Whole numbers have as many octets as they need.
-const PACKED: u32 = 1;
+const PACKED: i64 = 1;
 
 /// An event: its type, and where its fields begin.
 #[derive(Clone, Copy)]
@@ -55,7 +56,8 @@ impl<'a> Chunk<'a> {
             |octets| head.number(octets).ok_or_else(|| problem(bytes.len(), "a head is cut short"));
         let (major, _minor, size) = (word(2)?, word(2)?, word(8)?);
         let (_constants, metadata, start_ns, _duration) = (word(8)?, word(8)?, word(8)?, word(8)?);
-        let (start_ticks, ticks_per_second, features) = (word(8)?, word(8)?, word(4)?);
+        let (start_ticks, ticks_per_second) = (word(8)?, word(8)?);
+        let (state, _, features) = (word(1)?, word(1)?, word(2)?);
         if !(1..=2).contains(&major) {
             return Err(problem(
                 4,
@@ -65,6 +67,9 @@ impl<'a> Chunk<'a> {
         // A recording that was not ended has no size yet.
         let size = usize::try_from(size).ok().filter(|size| *size >= HEAD).unwrap_or(bytes.len());
         let mut notes = Vec::new();
+        if state != 0 {
+            notes.push("the recording was not ended: what the JVM had not written yet is missing".to_owned());
+        }
         if size > bytes.len() {
             let missing = size - bytes.len();
             notes.push(format!(
@@ -73,7 +78,7 @@ impl<'a> Chunk<'a> {
             ));
         }
         let (bytes, behind) = bytes.split_at(size.min(bytes.len()));
-        let packed = u32::try_from(features).is_ok_and(|features| features & PACKED != 0);
+        let packed = features & PACKED != 0;
         let mut events = Vec::new();
         let mut at = HEAD;
         while at < bytes.len() {

@@ -1,4 +1,4 @@
-//! Recordings of Java Flight Recorder, as the JDK and async-profiler write them.
+//! Recordings of Java Flight Recorder. The JDK writes them, and other profilers of Java do.
 //!
 //! Each type of events that have stacks is a kind of samples, and one is read: the one that was asked for, else the
 //! first of [`DEFAULTS`] that has events, else the one with most. What an event is worth is a field of it: the CPU time
@@ -113,13 +113,16 @@ pub(super) fn read(bytes: &[u8], wanted: Wanted<'_>) -> Result<Profile, Problem>
     };
     let (shown, note) = chosen(&all, default, wanted.sample_type)?;
     let mut profile = samples(&chunks, names[shown], &kinds[names[shown]], &all[shown], wanted.timeline)?;
-    for line in note.into_iter().chain(notes).chain(chunks.iter().flat_map(|chunk| chunk.notes.clone())) {
-        profile.account.note(line);
+    if let Some(note) = note {
+        profile.account.note(note);
+    }
+    for line in notes.into_iter().chain(chunks.iter().flat_map(|chunk| chunk.notes.clone())) {
+        profile.account.note_gap(line);
     }
     let bytes = rounded(sum_of(&chunks, "jdk.DataLoss", "amount"));
     if bytes > 0 {
         let bytes = pct_num::thousands(bytes);
-        profile.account.note(format!("the recorder lost events: {bytes} bytes (jdk.DataLoss)"));
+        profile.account.note_gap(format!("the recorder lost events: {bytes} bytes (jdk.DataLoss)"));
     }
     let samples = rounded(sum_of(&chunks, "jdk.CPUTimeSamplesLost", "lostSamples"));
     if samples > 0 && names[shown] == CPU_TIME {
