@@ -50,7 +50,6 @@ const TEXTS: &[(&[&str], &str)] = &[
     (&["Running Time", "Self (ms)"], "a copy out of macOS Instruments"),
     (&["Function / Call Stack,"], "VTune's table as CSV"),
     (&["BeginHeader", "EndHeader", "SampledProfile"], "xperf's events as text"),
-    (&["JAVA PROFILE 1.0.", "CPU SAMPLES BEGIN"], "the JVM's hprof text"),
     (&["JAVA PROFILE 1.0."], "the JVM's hprof text"),
     (&["% time", "usecs/call"], "the counts of strace -c"),
     (&["samples  %", "symbol name"], "opreport's table"),

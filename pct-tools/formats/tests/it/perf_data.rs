@@ -2,7 +2,9 @@
 
 use pct_formats::import::{Wanted, parse, parse_with};
 use pct_formats::{Format, export, import};
-use pct_kit::perf_data::{FORMAT, USER, attr, comm, data, file, file_of, mmap2, pair, record, sample, words};
+use pct_kit::perf_data::{
+    FORMAT, KERNEL, USER, attr, comm, data, file, file_of, mmap2, pair, record, sample, words,
+};
 use pct_profile::model::Profile;
 use pct_profile::{By, CallTree, Split};
 use proptest::prelude::*;
@@ -74,6 +76,17 @@ fn cycles_are_cycles() {
         // 1,000 Hz were asked for.
         assert_eq!(p.processes.iter().map(|p| p.hz).collect::<Vec<_>>(), [1_000]);
     }
+}
+
+#[test]
+fn processes_without_a_number_have_perfs_names() {
+    let records = [0, u32::MAX, 7].map(|pid| sample(pid, 30, true, 7, &[KERNEL, 0xffff_ffff_8100_0000]));
+    let p = read(&file(&records.concat()));
+    let named: Vec<(u32, &str)> =
+        p.processes.iter().map(|process| (process.pid, process.name.as_str())).collect();
+    assert_eq!(named, [(0, "swapper"), (0, ":-1"), (7, "")]);
+    let named: Vec<(u32, &str)> = p.threads.iter().map(|thread| (thread.tid, thread.name.as_str())).collect();
+    assert_eq!(named, [(0, "swapper"), (0, ":-1"), (7, "")]);
 }
 
 /// Descriptions of tracepoints follow their record in a stream and are no records.

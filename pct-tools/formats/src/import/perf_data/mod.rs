@@ -291,14 +291,14 @@ impl Reading<'_> {
         let account = &mut b.profile_mut().account;
         account.lose("dropped by the recorder", self.lost, 0);
         for note in &self.data.notes {
-            account.note(note.clone());
+            account.note_gap(note.clone());
         }
         if let Some(why) = nameless {
             account.note(format!("functions of the kernel have no names: {why}"));
         }
         if self.bad > 0 {
             let records = pct_num::count(self.bad, "damaged record", "damaged records");
-            account.note(format!("{records} left out"));
+            account.note_gap(format!("{records} left out"));
         }
         account.whole_stacks = self.whole;
         for (cause, samples) in &self.cut {
@@ -319,19 +319,28 @@ impl Reading<'_> {
     fn threads(&self, b: &mut Builder) -> Vec<ThreadId> {
         let attr = &self.data.attrs[self.choice.attr];
         let mut processes: FxHashMap<u32, ProcessId> = FxHashMap::default();
-        let name = |names: &FxHashMap<u32, String>, id| names.get(&id).cloned().unwrap_or_default();
+        // perf's names of the processor's idle threads, and of those that had ended.
+        let unnamed = |id| match id {
+            0 => "swapper".to_owned(),
+            u32::MAX => ":-1".to_owned(),
+            _ => String::new(),
+        };
+        let name =
+            |names: &FxHashMap<u32, String>, id| names.get(&id).cloned().unwrap_or_else(|| unnamed(id));
+        // The kernel's -1 has no number here.
+        let number = |id: u32| if id == u32::MAX { 0 } else { id };
         let mut out = Vec::new();
         for (pid, tid) in &self.threads {
             let process = *processes.entry(*pid).or_insert_with(|| {
                 b.process(Process {
-                    pid: *pid,
+                    pid: number(*pid),
                     name: name(&self.first_names, *pid),
                     clock: self.choice.clock().into(),
                     hz: if attr.by_frequency { attr.period } else { 0 },
                     ..Process::default()
                 })
             });
-            out.push(b.thread(process, *tid, &name(&self.names, *tid)));
+            out.push(b.thread(process, number(*tid), &name(&self.names, *tid)));
         }
         out
     }

@@ -86,7 +86,7 @@ impl<'t> Events<'t> {
         }
         if event.with_ids == 0 {
             notes.push(
-                "the text has no ids, so processes of one name are one: perf script -F +pid,+tid prints them"
+                "the text has no ids, so what runs under one name is one process: perf script -F +pid,+tid prints them"
                     .into(),
             );
         }
