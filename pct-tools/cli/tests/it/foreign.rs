@@ -2,6 +2,7 @@
 
 use crate::support::pct;
 use pct_formats::protobuf::Message;
+use pct_kit::{flight_recorder, perf_data};
 use std::path::Path;
 
 /// A pprof file: `main` calls `a` and `b`, with these values of each type.
@@ -66,6 +67,40 @@ fn counts_are_no_times_in_another_form() {
         );
         let (again, _) = said(dir.path(), &["report", "out.json"]);
         assert!(again.starts_with("0.004 CPU s") && again.contains("75.0%"), "{again}");
+    }
+}
+
+/// What is missing of a file is told, and beside it stands no word that nothing is.
+#[test]
+fn a_file_that_lacks_a_part_is_not_said_to_be_whole() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let perf = perf_data::file(&perf_data::data());
+    let mut killed = flight_recorder::chunk(0, &[flight_recorder::cpu(6_000, 1, 1, 400_000)]);
+    let whole = killed.clone();
+    killed[64] = 6;
+    let text = "x 5 1.000001: 90 cpu-clock: \n\t1 a+0x1 (/bin/x)\n\n";
+    let stray = format!("{text}\t 1 stray+0x1 (/bin/x)\n\n{text}");
+    let pprof = pprof(&[("cpu", "ms")], &[30], &[10]);
+    for (name, octets, is_whole) in [
+        ("perf.txt", text.as_bytes(), true),
+        ("stray.txt", stray.as_bytes(), false),
+        ("whole.jfr", &whole, true),
+        ("killed.jfr", &killed, false),
+        ("cut.jfr", &[&whole[..], &whole[..whole.len() - 9]].concat(), false),
+        ("cut.data", &perf[..perf.len() - 20], false),
+        ("time.pb", &pprof, true),
+        ("cut.pb", &[&pprof[..], b"\x2a"].concat(), false),
+        ("callgrind.out", b"version: 1\nevents: Ir\nfn=a\n1 3\ntotals: 3\n", true),
+        ("sum.out", b"version: 1\nevents: Ir\nfn=a\n1 3\ntotals: 4\n", false),
+        (
+            "trace.json",
+            br#"[{"ph":"X","name":"a","ts":1,"dur":3,"pid":1,"tid":1},{"ph":"X","name":"b""#,
+            false,
+        ),
+    ] {
+        std::fs::write(dir.path().join(name), octets).expect("written");
+        let (report, status) = said(dir.path(), &["report", name]);
+        assert_eq!((report.contains("nothing lost"), status), (is_whole, 0), "{name}: {report}");
     }
 }
 

@@ -107,7 +107,9 @@ fn parse_files(
         return Err(malformed(Problem { place: "the whole file".into(), problem }));
     }
     if unpacked.left_out > 0 {
-        profile.account.note(format!("{} octets behind the packed data were left out", unpacked.left_out));
+        profile
+            .account
+            .note_gap(format!("{} octets behind the packed data were left out", unpacked.left_out));
     }
     profile.title = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Ok(profile)

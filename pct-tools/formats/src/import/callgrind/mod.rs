@@ -73,7 +73,7 @@ fn tell(graph: &Graph, file: &File<'_>, shown: usize, account: &mut pct_profile:
     }
     let of_lines = graph.total();
     if let Some(total) = file.totals.get(shown).copied().filter(|total| *total != of_lines) {
-        account.note(format!("the file says that the sum is {total}, but its lines have {of_lines}"));
+        account.note_gap(format!("the file says that the sum is {total}, but its lines have {of_lines}"));
     }
 }
 

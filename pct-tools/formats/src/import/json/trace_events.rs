@@ -82,7 +82,7 @@ pub(super) fn read_list(text: &str, wanted: Wanted<'_>) -> Result<Profile, Probl
     let file = File { events, other: None, samples: Vec::new(), stack_frames: BTreeMap::new() };
     let mut profile = profile(&file, wanted)?;
     if let Some(at) = cut {
-        profile.account.note(format!("{}: cut short; what is before it was read", line_of(text, at)));
+        profile.account.note_gap(format!("{}: cut short; what is before it was read", line_of(text, at)));
     }
     Ok(profile)
 }

@@ -65,7 +65,7 @@ pub(super) fn read(text: &str, timeline: bool, sample_type: Option<&str>) -> Res
     }
     if others > 0 {
         let lines = pct_num::count(others, "such line", "such lines");
-        profile.account.note(format!("line {first_other}: neither sample nor frame; {lines} left out"));
+        profile.account.note_gap(format!("line {first_other}: neither sample nor frame; {lines} left out"));
     }
     Ok(profile)
 }

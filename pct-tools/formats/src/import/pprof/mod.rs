@@ -62,12 +62,12 @@ fn finish(
         account.note(format!("{} is shown; {others} (--type NAME shows it)", choice.words()));
     }
     if let Some(at) = tables.broken {
-        account.note(format!("octet {at}: cut short or damaged; what is before it was read"));
+        account.note_gap(format!("octet {at}: cut short or damaged; what is before it was read"));
     }
     account.lose("whose values are not as many as the file's sample types", counts.short, 0);
     if counts.dangling > 0 {
         let references = count(counts.dangling, "reference", "references");
-        account.note(format!("{references} to locations or functions that are not in the file"));
+        account.note_gap(format!("{references} to locations or functions that are not in the file"));
     }
     if counts.without_stack > 0 {
         let samples = count(counts.without_stack, "sample", "samples");
