@@ -332,14 +332,20 @@ impl Session {
         classes.any(|class| state::kind_of(&class.name).is_some_and(|(kind, _)| wanted(kind)))
     }
 
-    /// Says that there was no `what` to show, and, if so, that the window or the filter was too narrow.
+    /// Says that there was no `what` to show, and, if so, that the window or the filter was too narrow, or that a
+    /// part of the traces could not be read.
     pub fn say_nothing(&self, what: &str, filtered: bool) {
         let place = match (self.from.is_some() || self.to.is_some(), self.traces.len()) {
             (true, _) => "the window has",
             (false, 1) => "the trace has",
             (false, _) => "the traces have",
         };
-        let passes = if filtered { " that passes the filter" } else { "" };
+        let passes = match (self.failed, filtered) {
+            (false, false) => "",
+            (false, true) => " that passes the filter",
+            (true, false) => " that could be read",
+            (true, true) => " that could be read and passes the filter",
+        };
         complain!("lttv: nothing to show: {place} no {what}{passes}");
     }
 

@@ -41,6 +41,19 @@ pub struct BadPacket {
     pub what: String,
 }
 
+/// What a file is that can be no metadata.
+#[must_use]
+pub fn no_metadata(file: &[u8]) -> Option<&'static str> {
+    match file.trim_ascii_start() {
+        [] => Some("the file is empty"),
+        [0x1f, 0x8b, ..] => Some("packed with gzip: gunzip it first"),
+        [b'[' | b'{', ..] => {
+            Some("JSON that is no text sequence: in CTF 2 an octet 0x1e is before each fragment")
+        }
+        _ => None,
+    }
+}
+
 /// Extracts the text of a metadata file.
 ///
 /// # Errors

@@ -79,6 +79,9 @@ pub struct ReadError {
     pub fault: Fault,
 }
 
+/// The first word of a packet, in the byte order that the metadata says.
+pub const PACKET_MAGIC: u32 = 0xC1FC_1FC1;
+
 /// What was wrong with the bytes of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -86,6 +89,8 @@ pub struct ReadError {
 pub enum Fault {
     #[error("packet magic is {0:#x}, expected 0xc1fc1fc1")]
     Magic(u64),
+    #[error("the packet has the other byte order than the metadata says (its magic is {0:#x})")]
+    OtherByteOrder(u64),
     #[error("packet belongs to trace {found}, expected {expected}")]
     Uuid { found: String, expected: String },
     #[error("unknown stream class {0}")]

@@ -44,7 +44,7 @@ pub mod tsdl;
 mod values;
 
 pub use clock::Clock;
-pub use error::{Diagnostic, Fault, MetaError, OpenError, ReadError};
+pub use error::{Diagnostic, Fault, MetaError, OpenError, PACKET_MAGIC, ReadError};
 pub use folder::{Folder, default_folder};
 pub use reader::{EventTime, Head, Position, Reader};
 pub use source::CtfSource;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use crate::compiled::Compiled;
-use crate::error::{Fault, ReadError};
+use crate::error::{Fault, PACKET_MAGIC, ReadError};
 use crate::exec::{Input, Nothing, State, Stop, run};
 use crate::model::Role;
 
@@ -124,9 +124,10 @@ pub(crate) fn head(c: &Compiled, data: &[u8], content: u64, st: &mut State) -> R
     st.start_record();
     let header_bits = run(&c.header, &inp, 0, st, &mut Nothing)?;
     if let Some(m) = st.role(Role::PacketMagic)
-        && m != 0xC1FC_1FC1
+        && m != u64::from(PACKET_MAGIC)
     {
-        return Err(Fault::Magic(m).into());
+        let swapped = m == u64::from(PACKET_MAGIC.swap_bytes());
+        return Err(if swapped { Fault::OtherByteOrder(m) } else { Fault::Magic(m) }.into());
     }
     let mut foreign = None;
     if let (Some(at), Some(want)) = (st.uuid_at, c.class.uuid) {

@@ -162,6 +162,9 @@ fn read_metadata(dir: &Path) -> Result<Part, OpenError> {
         )));
     }
     let bytes = std::fs::read(&path).map_err(io)?;
+    if let Some(what) = container::no_metadata(&bytes) {
+        return Err(wrong(MetaError::new(1, what)));
+    }
     let text = container::unpack(&bytes).map_err(|e| OpenError::Container {
         path: path.clone(),
         packet: e.packet,

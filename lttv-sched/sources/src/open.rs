@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lttv_ctf::CtfSource;
+use lttv_ctf::{CtfSource, PACKET_MAGIC};
 use lttv_engine::source::{ReadError, Source};
 
 use crate::pct::{PctError, PctSource};
@@ -42,6 +42,9 @@ pub enum OpenError {
     /// The path holds neither.
     #[error("{0}: neither a CTF trace nor a .pct file, nor a directory with one of them")]
     Unknown(PathBuf),
+    /// The path is a stream of a trace and not the trace.
+    #[error("{0}: a stream of a CTF trace; name the folder that it is in")]
+    Stream(PathBuf),
     /// The file system returned an error.
     #[error("{path}: {error}", path = .path.display())]
     Io {
@@ -66,6 +69,7 @@ pub fn open(path: &Path, options: &lttv_ctf::Options) -> Vec<Result<Opened, Open
             false if path.file_name().is_some_and(|n| n == "metadata") => {
                 ctf(path.parent().unwrap_or(Path::new(".")), options)
             }
+            false if is_stream(path) => vec![Err(OpenError::Stream(path.to_path_buf()))],
             false => vec![Err(OpenError::Unknown(path.to_path_buf()))],
         };
     }
@@ -114,9 +118,20 @@ fn pct(path: &Path) -> Result<Opened, OpenError> {
 }
 
 fn is_pct(path: &Path) -> bool {
-    let mut magic = [0; 8];
-    let read = std::fs::File::open(path).and_then(|mut f| f.read_exact(&mut magic));
-    read.is_ok() && magic == pct_format::layout::MAGIC.to_le_bytes()
+    begins(path) == Some(pct_format::layout::MAGIC.to_le_bytes())
+}
+
+/// Whether it begins as a packet does, in either byte order.
+fn is_stream(path: &Path) -> bool {
+    begins(path)
+        .is_some_and(|head| [PACKET_MAGIC, PACKET_MAGIC.swap_bytes()].contains(&u32::from_le_bytes(head)))
+}
+
+/// The first octets of a file.
+fn begins<const N: usize>(path: &Path) -> Option<[u8; N]> {
+    let mut head = [0; N];
+    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).ok()?;
+    Some(head)
 }
 
 /// Sample logs in a directory (not below it), sorted.

@@ -269,3 +269,41 @@ fn a_histogram_without_events_says_so_and_draws_nothing() {
     );
     assert!(lines[1].starts_with("from") && lines[1].ends_with("events"), "{drawn}");
 }
+
+/// What is told of a trace that cannot be read is what is wrong with it.
+#[test]
+fn each_damage_has_its_own_words() {
+    let tmp = tempfile::tempdir().unwrap();
+    let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; packet.header := struct {
+        integer { size = 32; align = 8; } magic; }; };
+        event { name = tick; fields := struct { integer { size = 8; } n; }; };";
+    let whole = [&0xC1FC_1FC1u32.to_le_bytes()[..], &[1, 2]].concat();
+    let swapped = [&0xC1FC_1FC1u32.to_be_bytes()[..], &[1, 2]].concat();
+    for (name, metadata, stream, words) in [
+        (
+            "order",
+            metadata.as_bytes(),
+            &swapped[..],
+            "the other byte order than the metadata says (its magic is",
+        ),
+        ("zeros", metadata.as_bytes(), &[0; 64], "packet magic is 0x0, expected"),
+        ("empty", b"", &whole, "metadata: line 1: the file is empty"),
+        ("packed", b"\x1f\x8b\x08\0\0\0", &whole, "metadata: line 1: packed with gzip"),
+        ("json", b"[{\"type\": \"preamble\"}]", &whole, "metadata: line 1: JSON that is no text sequence"),
+    ] {
+        let dir = tmp.path().join(name);
+        put(&dir, metadata, &[("s", stream)]);
+        let ran = lttv(&["events", dir.to_str().unwrap()]);
+        let told = String::from_utf8(ran.stderr).unwrap();
+        assert!(told.contains(words) && !ran.status.success(), "{name}: {told}");
+        // It is not known that there was no event.
+        assert!(!told.contains("no event\n"), "{name}: {told}");
+        let stream = dir.join("s");
+        let told = String::from_utf8(lttv(&["events", stream.to_str().unwrap()]).stderr).unwrap();
+        assert_eq!(
+            told.contains("a stream of a CTF trace; name the folder"),
+            name != "zeros",
+            "{name}: {told}"
+        );
+    }
+}
