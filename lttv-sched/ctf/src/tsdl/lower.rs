@@ -77,7 +77,7 @@ pub(super) fn lower(text: &[u8]) -> Result<TraceClass> {
         }
         if mapped && clocks.is_empty() {
             warnings.push("there is no clock: fields called timestamp are taken for nanoseconds".to_string());
-            clocks.push(nanoseconds());
+            clocks.push(nanoseconds("default"));
         }
     }
     Ok(TraceClass { major: 1, uuid: head.uuid, uid: None, env, clocks, packet_header, streams, warnings })
@@ -166,17 +166,7 @@ fn env_block(b: &Block, env: &mut Vec<(String, EnvValue)>) {
 }
 
 fn clock_block(b: &Block, warnings: &mut Vec<String>) -> Result<ClockClass> {
-    let mut c = ClockClass {
-        id: String::new(),
-        name: String::new(),
-        uid: None,
-        description: String::new(),
-        freq: 1_000_000_000,
-        precision: 0,
-        offset_s: 0,
-        offset: 0,
-        origin: Origin::Unknown,
-    };
+    let mut c = nanoseconds("");
     let mut absolute = false;
     let mut seen = Vec::new();
     for a in attrs(b) {
@@ -547,11 +537,11 @@ fn map_named(class: &mut FieldClass, names: &[&str], f: &mut dyn FnMut(&mut crat
     }
 }
 
-/// The clock of a trace that has times and no clock: what babeltrace2 takes it for.
-fn nanoseconds() -> ClockClass {
+/// A clock of which nothing is told but its name: what babeltrace2 takes a trace for that has times and no clock.
+fn nanoseconds(name: &str) -> ClockClass {
     ClockClass {
-        id: "default".to_string(),
-        name: "default".to_string(),
+        id: name.to_string(),
+        name: name.to_string(),
         uid: None,
         description: String::new(),
         freq: 1_000_000_000,

@@ -178,7 +178,7 @@ fn each_binary_form_has_the_same_sum_in_each_view() {
     let page = ["CPU seconds", "0.040"];
     put("perf.data", &perf_data::file(&records.concat()));
     check(dir.path(), "perf.data", "0.040 CPU s", 0.04, 2, page);
-    // As perf record --threads writes it. Its name says that it is a deep profile, its contents that it is none.
+    // As perf record --threads writes it, under a name that deep profiles have.
     std::fs::create_dir(dir.path().join("threads.data")).expect("made");
     put("threads.data/data", &perf_data::file(&records[0]));
     put("threads.data/data.0", &records[1]);

@@ -249,7 +249,7 @@ mod tests {
             assert_eq!(parts(without_time(line)), Some(want), "{line}");
             assert_eq!(with_time(line), None, "{line}");
         }
-        // A number in the column of a period is none of an id.
+        // A number in the column of a period is no id.
         for line in ["bash    1001001 cycles: ", "   1001001 cycles: ", "x 1234567890 cycles:"] {
             assert_eq!(without_time(line), None, "{line}");
         }
