@@ -53,7 +53,8 @@ const SYMBOL: i64 = 21;
 const CLASS: i64 = 22;
 const METHOD: i64 = 23;
 const FRAME: i64 = 24;
-const TRACE: i64 = 25;
+/// The type of stacks.
+pub const TRACE: i64 = 25;
 const FRAME_TYPE: i64 = 26;
 const PACKAGE: i64 = 27;
 const MODULE: i64 = 28;

@@ -86,8 +86,8 @@ impl SampleType {
     /// Why a value below 0 is refused.
     pub(super) fn negative(&self, value: impl std::fmt::Display) -> Problem {
         let problem = format!(
-            "a value is {value}: the file holds differences, as go tool pprof -base writes them; compare the two profiles \
-             themselves by pct diff BEFORE AFTER"
+            "a value is {value}, and amounts below 0 are not shown. If the file holds differences, as go tool pprof -base \
+             writes them, compare the two profiles themselves by pct diff BEFORE AFTER"
         );
         Problem { place: self.words(), problem }
     }

@@ -2,7 +2,7 @@
 
 use crate::foreign::{Want, check, own};
 use pct_formats::import::{Wanted, parse, parse_with};
-use pct_kit::flight_recorder::{FieldOf, TEXT, chunk, chunk_of, cpu, event, file, metadata, pool};
+use pct_kit::flight_recorder::{FieldOf, TEXT, TRACE, chunk, chunk_of, cpu, event, file, metadata, pool};
 use pct_profile::Profile;
 use pct_profile::model::ObjectKind;
 use proptest::prelude::*;
@@ -103,6 +103,20 @@ fn what_is_damaged_is_said_and_the_rest_is_read() {
     let mut killed = first.clone();
     killed[64] = 6;
     check("a JVM that was killed", &killed, None, Want::Sum("0.004 CPU s", 1, "was not ended"));
+    // A stack that was cut and has no frame at all.
+    let empty = [
+        event(1, &[0, 0, 0, 1, 1, TRACE as u8, 1, 9, 1, 0]),
+        cpu(6_000, 9, 1, 200_000),
+        cpu(6_000, 1, 1, 200_000),
+    ];
+    check(
+        "a cut stack without frames",
+        &chunk(0, &empty),
+        None,
+        Want::Sum("0.004 CPU s", 2, "1 sample without a stack"),
+    );
+    let below = [cpu(6_000, 1, 1, -1), cpu(6_000, 1, 1, 400_000)];
+    check("an amount below 0", &chunk(0, &below), None, Want::Sum("0.004 CPU s", 1, "1 event was left out"));
     // An event of no octets would be read for ever.
     check(
         "an empty event",

@@ -10,7 +10,7 @@
 //! JDK's `jfr print` says of them.
 
 use super::fields::Fields;
-use super::types::Classes;
+use super::types::{Classes, Measure};
 use super::values::{Value, Values};
 use crate::import::problem::Problem;
 use rustc_hash::FxHashMap;
@@ -102,7 +102,8 @@ impl<'a> Chunk<'a> {
         let classes =
             described.and_then(|event| Classes::read(Fields::new(&bytes[..event.end], event.at, packed)));
         let Some(classes) = classes else {
-            return Err(problem(0, "a chunk without a readable description of its events: it was not ended"));
+            let why = if state == 0 { "" } else { ": it was not ended" };
+            return Err(problem(0, &format!("a chunk without a readable description of its events{why}")));
         };
         let text = classes.id_of("java.lang.String").unwrap_or(-1);
         let mut chunk = Chunk {
@@ -168,7 +169,6 @@ impl<'a> Chunk<'a> {
 
     /// What stands in a field of an event, and in what it is measured.
     pub(super) fn measured(&self, event: &Event, field: &str) -> Option<f64> {
-        use super::types::Measure;
         let (Value::Number(number), field) = self.values().field(self.fields(event), event.class, field)?
         else {
             return None;

@@ -58,25 +58,16 @@ impl Kind {
 
 /// The field with what an event of this type is worth, and its unit.
 fn amount(class: &Class) -> Option<(&'static str, &'static str)> {
-    let has = |name: &str, measures: &[Measure]| {
-        let field = class.fields.iter().find(|field| field.name == name);
-        field.and_then(|field| field.measure).is_some_and(|measure| measures.contains(&measure))
-    };
-    let times = [
-        Measure::Ticks,
-        Measure::Nanoseconds,
-        Measure::Microseconds,
-        Measure::Milliseconds,
-        Measure::Seconds,
-    ];
-    if class.name == CPU_TIME && has("samplingPeriod", &times) {
+    let measure =
+        |name: &str| class.fields.iter().find(|field| field.name == name).and_then(|field| field.measure);
+    let is_time = |name| measure(name).is_some_and(|measure| measure != Measure::Bytes);
+    if class.name == CPU_TIME && is_time("samplingPeriod") {
         return Some(("samplingPeriod", "nanoseconds"));
     }
-    if let Some(field) = BYTES.iter().find(|field| has(field, &[Measure::Bytes])) {
+    if let Some(field) = BYTES.iter().find(|field| measure(field) == Some(Measure::Bytes)) {
         return Some((field, "bytes"));
     }
-    (has("duration", &times) && !SAMPLERS.contains(&class.name.as_str()))
-        .then_some(("duration", "nanoseconds"))
+    (is_time("duration") && !SAMPLERS.contains(&class.name.as_str())).then_some(("duration", "nanoseconds"))
 }
 
 pub(super) fn read(bytes: &[u8], wanted: Wanted<'_>) -> Result<Profile, Problem> {
@@ -178,20 +169,25 @@ fn samples(
     let (pid, title) = all().find_map(|(chunk, event)| jvm(chunk, event)).unwrap_or_default();
     let process = out.process(pid, &title);
     let nobody = out.b.thread(process, 0, "");
-    let (mut cut, mut all_stacks) = (0u64, 0u64);
+    let (mut cut, mut all_stacks, mut unread) = (0u64, 0u64, 0u64);
     for chunk in chunks {
         let mut stacks = Stacks::new(chunk);
         for event in chunk.events.iter().filter(|event| shown(chunk, event)) {
             let found = stacks.stack(&mut out, event);
             let thread = stacks.thread(&mut out, process, nobody, event);
-            let amount = kind.amount.filter(|_| kind.has_amounts);
-            let amount = amount.map_or(Some(1.0), |(field, _)| chunk.measured(event, field));
             // One event may stand for several samples.
             let samples = match chunk.key(event, "samples") {
                 Some(Value::Number(samples @ 1..)) if SAMPLERS.contains(&name) => samples.unsigned_abs(),
                 _ => 1,
             };
-            let amount = if SAMPLERS.contains(&name) { float(samples) } else { amount.unwrap_or(0.0) };
+            let amount = match kind.amount.filter(|_| kind.has_amounts) {
+                Some((field, _)) => chunk.measured(event, field).filter(|amount| *amount >= 0.0),
+                None => Some(float(samples)),
+            };
+            let Some(amount) = amount else {
+                unread += 1;
+                continue;
+            };
             let time_ns =
                 start(chunk, event).zip(first).and_then(|(at, first)| u64::try_from(at - first).ok());
             all_stacks += u64::from(found.stack.is_some());
@@ -203,6 +199,10 @@ fn samples(
     let is_cpu_time = name == CPU_TIME && kind.has_amounts;
     let mut profile = out.finish(if is_cpu_time { &cpu_time } else { sample_type })?;
     profile.account.whole_stacks = all_stacks - cut;
+    if unread > 0 {
+        let events = count(unread, "event was left out", "events were left out");
+        profile.account.note_gap(format!("{events}: without an amount, or with one below 0"));
+    }
     if cut > 0 {
         profile.account.cut("more frames than the JVM keeps (its option stackdepth)", cut);
     }

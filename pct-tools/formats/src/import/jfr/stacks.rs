@@ -56,7 +56,7 @@ impl<'c, 'b> Stacks<'c, 'b> {
                 stack = Some(out.b.stack(stack, frame));
             }
         }
-        let is_cut = self.chunk.inside(trace, "truncated") == Some(Value::Number(1));
+        let is_cut = stack.is_some() && self.chunk.inside(trace, "truncated") == Some(Value::Number(1));
         StackFound { stack, is_cut }
     }
 

@@ -9,7 +9,7 @@ pub(super) const DEEPEST: usize = 32;
 /// Most fields of a value, with those of the values in it.
 const MOST_FIELDS: usize = 4_096;
 
-/// What the numbers of a field are of.
+/// What the numbers of a field are of: bytes, or a time in this unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
     Ticks,
