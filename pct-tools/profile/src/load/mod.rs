@@ -135,8 +135,7 @@ pub fn load_from(
         account.without_sample += processes;
         account.without_sample_ns = account.without_sample_ns.saturating_add(used);
         for line in status::causes(run) {
-            account.gaps_told += 1;
-            account.note(line);
+            account.note_gap(line);
         }
         for line in status::taken_over(run) {
             account.note(line);

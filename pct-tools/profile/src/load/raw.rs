@@ -595,8 +595,7 @@ fn account_of(index: &Index<'_>, path: &Path, account: &mut Account) {
             let ns = loss.weight.saturating_mul(header.period_ns());
             account.lose(loss.cause.name(), loss.samples, ns);
         } else {
-            account.gaps_told += 1;
-            account.note(format!(
+            account.note_gap(format!(
                 "{}: the log was full: {} stacks or pieces of code could not be written, so some samples have no callers or no \
                  names (a larger --limit helps)",
                 path.display(),
@@ -605,8 +604,7 @@ fn account_of(index: &Index<'_>, path: &Path, account: &mut Account) {
         }
     }
     for refusal in header.refusals() {
-        account.gaps_told += 1;
-        account.note(format!("{}: {}", path.display(), refused::in_words(refusal, header.recorder())));
+        account.note_gap(format!("{}: {}", path.display(), refused::in_words(refusal, header.recorder())));
     }
     if let Some(line) = kernel_refusal::note(&header) {
         account.note(line);
@@ -614,16 +612,14 @@ fn account_of(index: &Index<'_>, path: &Path, account: &mut Account) {
     if index.torn_segments > 0 {
         let n = index.torn_segments;
         let were = alive::torn_segments(n, alive::is_sampled(&header));
-        account.gaps_told += 1;
-        account.note(format!("{}: {n} {were}; skipped", path.display()));
+        account.note_gap(format!("{}: {n} {were}; skipped", path.display()));
     }
     if matches!(header.state(), State::Armed | State::Making) {
         if alive::is_sampled(&header) {
             account.running += 1;
         } else if alive::is_from_outside(&header) {
             // A controller that comes to its end closes what it writes.
-            account.gaps_told += 1;
-            account.note(format!(
+            account.note_gap(format!(
                 "{}: what sampled it from outside was ended before it closed the recording",
                 path.display()
             ));
