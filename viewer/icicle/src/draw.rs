@@ -8,7 +8,7 @@ use crate::difference::Differences;
 use crate::layout::{Direction, FrameBox, layout};
 use crate::legend::{Groups, legend};
 use crate::options::{Click, Drawn, Options};
-use crate::text::{cut, escape_into, short_name};
+use crate::text::{self, escape_into, short_name};
 use crate::tree::Tree;
 use pct_num::thousands;
 use std::collections::HashSet;
@@ -63,7 +63,7 @@ pub fn write_svg(out: &mut String, tree: &Tree, options: &Options) {
     if options.frame {
         out.push_str(r#"<rect class="bg" width="100%" height="100%"/><text class="h" x="10" y="20">"#);
         escape_into(out, &options.title);
-        out.push_str(r#"</text><text class="s" x="10" y="37">"#);
+        out.push_str(r#"</text><text class="s sub" x="10" y="37">"#);
         escape_into(out, &options.subtitle);
         out.push_str("</text>");
     }
@@ -89,7 +89,7 @@ pub fn write_svg(out: &mut String, tree: &Tree, options: &Options) {
         let _ = write!(out, r#"<text class="m" x="99%" y="{}" text-anchor="end"></text>"#, height - 9);
         if options.script {
             out.push_str(
-                r#"<foreignObject class="ask" x="0" y="6" width="99%" height="34"><div xmlns="http://www.w3.org/1999/xhtml"><button type="button" class="reset">reset zoom</button> <input type="search" class="find" placeholder="search (regular expression)" aria-label="search the picture"/></div></foreignObject>"#,
+                r#"<foreignObject class="ask" x="0" y="6" width="99%" height="34"><div xmlns="http://www.w3.org/1999/xhtml"><button type="button" class="reset">reset zoom</button> <input type="search" class="find" placeholder="search (regexp)" aria-label="search the picture"/></div></foreignObject>"#,
             );
         }
     }
@@ -197,7 +197,7 @@ impl<'a> Picture<'a> {
             reason = "a count of characters, not below 0"
         )]
         let room = ((frame.width * f64::from(self.width) - 6.0) / CHAR_PX).max(0.0) as usize;
-        let label = cut(short.as_deref().unwrap_or(name), room);
+        let label = text::label(short.as_deref().unwrap_or(name), room);
         if !label.is_empty() {
             let baseline = y + u64::from(self.row) - 5;
             let _ = write!(out, r#"<text x="{}%" dx="3" y="{baseline}">"#, Short(frame.x * 100.0));
@@ -221,7 +221,7 @@ impl KeyRows {
         let mut at = Vec::with_capacity(keys.len());
         let (mut row, mut x) = (0, 0.0);
         for key in keys {
-            let needed = 34.0 + CHAR_PX * key.label.chars().count() as f64;
+            let needed = room_for(key);
             if x > 0.0 && x + needed > width {
                 (row, x) = (row + 1, 0.0);
             }
@@ -231,21 +231,24 @@ impl KeyRows {
         KeyRows { at, rows: if keys.is_empty() { 0 } else { row + 1 } }
     }
 
+    /// Each key is a group of its own, which the script moves when the window is narrower.
     fn draw(&self, out: &mut String, keys: &[Key], top: u64) {
         for (key, (row, x)) in keys.iter().zip(&self.at) {
-            let y = top + row * 18;
+            let (x, y, room) = (Short(x + 10.0), top + row * 18, Short(room_for(key)));
+            let _ = write!(out, r#"<g class="k" data-room="{room}" transform="translate({x} {y})">"#);
             if let Some(colour) = key.colour {
-                let x = Short(x + 10.0);
-                let _ = write!(
-                    out,
-                    r#"<rect class="key" x="{x}" y="{y}" width="12" height="12" fill="{colour}"/>"#
-                );
+                let _ = write!(out, r#"<rect class="key" width="12" height="12" fill="{colour}"/>"#);
             }
-            let _ = write!(out, r#"<text class="s" x="{}" y="{}">"#, Short(x + 27.0), y + 10);
+            out.push_str(r#"<text class="s" x="17" y="10">"#);
             escape_into(out, &key.label);
-            out.push_str("</text>");
+            out.push_str("</text></g>");
         }
     }
+}
+
+/// Pixels that a key of the legend takes with its colour and the space behind it.
+fn room_for(key: &Key) -> f64 {
+    34.0 + CHAR_PX * key.label.chars().count() as f64
 }
 
 /// One sentence about what the picture leaves out.

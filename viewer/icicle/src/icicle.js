@@ -31,18 +31,40 @@ return gone ? "" : hide(m);});}
 if(/[\u003c>()]/.test(t))return s;
 return t.replace(/[\ue000-\ue005]/g,function(c){return signs.charAt(c.charCodeAt(0)-0xe000);}).trimEnd();
 }
-/* as cut() in text.rs: the last name says most, the end of an address all */
+/* as label() in text.rs: the last name says most, the end of an address all, a few letters nothing */
 function cut(s,n){if(3>n)return "";if(n>=s.length)return s;
 var t=bare(s);
-if(t){if(n>=t.length)return t;
+if(t)if(n>=t.length)return t;
+if(6>n)return "";
+if(t){
 for(var at=t.indexOf("::");at>=0;at=t.indexOf("::",at+2)){if(n>t.length-at-2)return "\u2026"+t.slice(at+2);}
 t=t.slice(t.lastIndexOf("::")>=0 ? t.lastIndexOf("::")+2 : 0);
 var plus=t.lastIndexOf("+0x");
 if(plus>=0)if(n>t.length-plus)return "\u2026"+t.slice(plus);
 s=t;}
 var h=Math.ceil((n-1)/2);return s.slice(0,h)+"\u2026"+s.slice(s.length-(n-1-h));}
+/* What stands around the frames, for this width: the head is cut before the search box, the legend has as many rows as
+it needs, and what was found stands below what was left out where both have no room in one line. */
+var head=[[q(".h"),8.6,q(".ask") ? 310 : 20],[q(".sub"),6.7,20]].filter(function(h){return h[0];}).map(function(h){return {t:h[0],px:h[1],beside:h[2],s:h[0].textContent};});
+var keys=Array.prototype.slice.call(svg.querySelectorAll(".k")),left=q(".n"),found=q(".m");
+var height=+svg.getAttribute("height"),first=keys.length ? +/ ([\d.]+)/.exec(keys[0].getAttribute("transform"))[1] : 0,foot=left ? +left.getAttribute("y") : 0;
+var rows=keys.length ? Math.round((foot-first-11)/18) : 0;
+function frame(full){
+head.forEach(function(h){var n=Math.floor((full-h.beside)/h.px);h.t.textContent=n>=h.s.length ? h.s : 2>n ? "" : h.s.slice(0,n-1)+"\u2026";});
+var x=0,row=0;
+keys.forEach(function(k){
+var room=+k.dataset.room;
+if(x>0)if(x+room>full-20){row++;x=0;}
+k.setAttribute("transform","translate("+(x+10)+" "+(first+18*row)+")");x+=room;
+});
+if(!left)return;
+var more=keys.length ? 18*(row+1-rows) : 0,two=500>full ? (left.textContent ? 16 : 0) : 0;
+left.setAttribute("y",foot+more);found.setAttribute("y",foot+more+two);
+svg.setAttribute("height",height+more+two);
+}
 function draw(){
 var full=px(),z=zoom,k=100/(z.w||100);
+frame(full);
 frames.forEach(function(f){
 var up=above(f,z) ? (z.x+z.w/2>=f.x ? f.x+f.w>=z.x+z.w/2 : false) : false;
 var inside=up ? true : (above(z,f)||f===z||z===all) ? (f.x>=z.x-shown ? z.x+z.w+shown>=f.x+f.w : false) : false;

@@ -6,11 +6,11 @@ use crate::tree::Tree;
 /// Where the root is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// At the bottom: a flame graph.
+    /// At the top, callees below their callers: what a page shows first is the root.
     #[default]
-    Flame,
-    /// At the top: an icicle.
     Icicle,
+    /// At the bottom, callees above their callers.
+    Flame,
 }
 
 /// The order of siblings, from the left.

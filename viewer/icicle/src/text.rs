@@ -72,6 +72,17 @@ pub fn cut(s: &str, max: usize) -> String {
     out
 }
 
+/// Least characters of a label that is not the whole name: fewer do not tell one name from another.
+const LEAST_CUT: usize = 6;
+
+/// The label of a frame with room for `max` characters: the name as [`cut()`] shortens it. It is empty where less than
+/// [`LEAST_CUT`] characters of a cut name would be left.
+pub(crate) fn label(name: &str, max: usize) -> String {
+    let text = cut(name, max);
+    let is_cut = max < LEAST_CUT && text.contains('\u{2026}');
+    if is_cut { String::new() } else { text }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +93,15 @@ mod tests {
         assert_eq!(cut("abcdefghij", 5), "ab\u{2026}ij");
         assert_eq!(cut("abcde", 5), "abcde");
         assert_eq!(cut("abcdef", 2), "");
+    }
+
+    #[test]
+    fn a_label_is_the_whole_name_or_enough_of_it() {
+        assert_eq!(label("main", 4), "main");
+        assert_eq!(label("Pool<int>::run", 4), "");
+        assert_eq!(label("run<int>", 4), "run");
+        assert_eq!(label("__libc_fork", 5), "");
+        assert_eq!(label("__libc_fork", 6), "__l\u{2026}rk");
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub use args::{Args, Parts, write_beside};
 use pct_formats::flame;
 use pct_icicle::svg;
 use pct_profile::load::Options as Load;
+use pct_profile::text::account;
 use pct_profile::{Split, wait_views};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -36,6 +37,10 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     }
     let unit = if args.latency { "us of latency".to_owned() } else { flame::unit(&profile) };
     let mut options = args.picture(&profile.title, &unit);
+    options.subtitle = account::headline(&profile);
+    if let Some(part) = account::after_filtering(&profile, &args.look.cells(&profile)) {
+        options.subtitle += &format!("; {part}");
+    }
     let tree = if let Some(base) = &args.base {
         let old = look::load_any_quantity(std::slice::from_ref(base), &args.look.options(), face)?;
         same_quantity((base, &old), &profile)?;

@@ -125,7 +125,6 @@ pub fn latency(latency: &Latency) -> String {
 #[must_use]
 pub fn closing(profile: &Profile, shown: &[Cell]) -> Vec<String> {
     let account = &profile.account;
-    let total = profile.total();
     let mut lines = vec![accounted(profile, profile.sampled())];
     let whole = account.whole_stacks;
     let cut: u64 = account.cut_stacks.iter().map(|loss| loss.samples).sum();
@@ -141,15 +140,7 @@ pub fn closing(profile: &Profile, shown: &[Cell]) -> Vec<String> {
         ));
     }
     lines.extend(account.languages.iter().flat_map(|row| spoken(profile, row)));
-    let shown: Weight = shown.iter().map(|cell| cell.weight).sum();
-    if shown != total {
-        lines.push(format!(
-            "shown: {} of {} ({}) after filtering",
-            profile.amount(shown.cpu_ns()),
-            profile.amount_in_words(total.cpu_ns()),
-            share(shown.cpu_ns(), total.cpu_ns())
-        ));
-    }
+    lines.extend(after_filtering(profile, shown));
     if account.uncertain > 0 {
         lines.push(format!(
             "{} while the mapped code was changing: their functions are uncertain",
@@ -162,6 +153,21 @@ pub fn closing(profile: &Profile, shown: &[Cell]) -> Vec<String> {
     lines.extend(stolen(account));
     lines.extend(account.notes.iter().map(|note| format!("note: {}", in_words(note))));
     lines.iter().map(|line| pct_text::visible(line).into_owned()).collect()
+}
+
+/// How much of the profile filters leave, where they leave something out.
+#[must_use]
+pub fn after_filtering(profile: &Profile, shown: &[Cell]) -> Option<String> {
+    let total = profile.total();
+    let shown: Weight = shown.iter().map(|cell| cell.weight).sum();
+    (shown != total).then(|| {
+        format!(
+            "shown: {} of {} ({}) after filtering",
+            profile.amount(shown.cpu_ns()),
+            profile.amount_in_words(total.cpu_ns()),
+            share(shown.cpu_ns(), total.cpu_ns())
+        )
+    })
 }
 
 /// What the machine's host took, where it is more than a fiftieth of what was used: by so much samples and the

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
   pct flame --alloc                      live memory by where it was allocated, in green
   pct flame --alloc --by bytes           everything that was allocated
   pct flame --wait                       where threads waited for locks (after pct run --wait)
-  pct flame --icicle --split thread -o - | less")]
+  pct flame --upwards --split thread     the root at the bottom, one part per thread")]
 pub struct Args {
     /// Run folders and .pct files (or another profiler's file: pprof, perf.data, folded, callgrind,
     /// JSON); the newest run here if none.
@@ -28,10 +28,10 @@ pub struct Args {
     /// The file to write; - is stdout [default: flame.svg in the run's folder, or here].
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// The root on top.
+    /// The root at the bottom, what it calls above it.
     #[arg(long)]
-    pub icicle: bool,
-    /// Hot functions at the root, their callers above them.
+    pub upwards: bool,
+    /// Hot functions at the root, next to it their callers.
     #[arg(long, conflicts_with = "base")]
     pub reverse: bool,
     /// Divide each sample by the number of threads that ran at that time, as `pct report --latency`.
@@ -86,7 +86,7 @@ impl Args {
         Options {
             title: title.to_owned(),
             unit: unit.to_owned(),
-            direction: if self.icicle { Direction::Icicle } else { Direction::Flame },
+            direction: if self.upwards { Direction::Flame } else { Direction::Icicle },
             min_width: self.min_width,
             ..Options::default()
         }
