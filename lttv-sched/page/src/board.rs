@@ -1,14 +1,14 @@
 //! Which lanes are shown, in which order, and how their cells look: colours and heights. The picture without script and
 //! the canvas are drawn by the same rules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use lttv_modules::timeline::cells::Cell;
 use lttv_modules::timeline::lanes::{BLOCKED, IDLE, Key, Lane, LaneKind, LaneOf, STATES, WAITS};
 use lttv_modules::timeline::tile::{TileId, level_for};
 use pct_icicle::colour::{Rgb, name_hash};
 
-use crate::recording::TimeOf;
+use crate::recording::{TimeOf, main_threads};
 use crate::store::Store;
 use crate::sums::{LaneSum, ViewSums};
 use crate::view::{LaneRef, View};
@@ -28,6 +28,23 @@ pub struct BoardRow {
     pub time: TimeOf,
     /// What it holds of the range that is seen, as far as that was read.
     pub sum: LaneSum,
+    /// The process above whose lanes it stands first.
+    pub heading: Option<ProcessHeading>,
+    /// Whether it stands below the heading of its process, so that its name need not say which that is.
+    pub is_below_heading: bool,
+}
+
+/// What stands above the lanes of a process with several of them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ProcessHeading {
+    /// Name of the process.
+    pub name: String,
+    /// Its number.
+    pub pid: u32,
+    /// Threads with lanes, and how many of them are shown.
+    pub threads: usize,
+    /// Those of them that are shown.
+    pub shown: usize,
 }
 
 /// Busiest threads that are shown unless all are asked for.
@@ -41,6 +58,23 @@ const LEAST_SHOWN: usize = 3;
 const MOST_ROWS: usize = 500;
 /// Space between lanes, pixels.
 pub const GAP: u32 = 3;
+/// Height of a process's name above its lanes, pixels.
+pub const HEADING: u32 = 20;
+
+impl ProcessHeading {
+    /// Which process it is: `python3 (13241)`.
+    #[must_use]
+    pub fn process(&self) -> String {
+        format!("{} ({})", self.name, self.pid)
+    }
+
+    /// How many of its threads have lanes here: `5 threads`, or `2 of 5 threads`.
+    #[must_use]
+    pub fn lanes(&self) -> String {
+        let shown = if self.shown < self.threads { format!("{} of ", self.shown) } else { String::new() };
+        format!("{shown}{} threads", self.threads)
+    }
+}
 
 impl BoardRow {
     /// Height in pixels.
@@ -50,6 +84,11 @@ impl BoardRow {
             LaneKind::Cpu => 18,
             LaneKind::Thread | LaneKind::Events => 14,
         }
+    }
+
+    /// What stands above it, pixels.
+    pub fn above(&self) -> u32 {
+        if self.heading.is_some() { HEADING } else { 0 }
     }
 }
 
@@ -68,6 +107,10 @@ pub struct Board {
 #[derive(Default)]
 struct Group {
     rows: Vec<BoardRow>,
+    /// The recording and the number of the process that samples are of.
+    process: Option<(usize, u32)>,
+    /// Whether its lanes are on the page.
+    is_shown: bool,
     /// CPU time in the whole traces: by samples, and by states.
     sampled_ns: u64,
     running_ns: u64,
@@ -84,8 +127,8 @@ fn place_in_group(kind: LaneKind) -> u8 {
 }
 
 impl Board {
-    /// The lanes for a view: CPUs first, then threads, those that are the busiest in the whole traces first, so that no
-    /// lane changes its place while one zooms; a thread's lanes of all traces together.
+    /// The lanes for a view: CPUs first, then threads by their processes, what is the busiest in the whole traces first,
+    /// so that no lane changes its place while one zooms; a thread's lanes of all traces together.
     pub fn from_store(store: &Store, view: &View) -> Board {
         // Of a view of everything, what is seen is what the lanes hold in all.
         let part = (!view.is_whole(store.span())).then(|| ViewSums::of_view(store, view));
@@ -98,6 +141,7 @@ impl Board {
         // one trace.
         let mut groups: BTreeMap<(u8, usize, i64, usize), Group> = BTreeMap::new();
         for trace in 0..store.traces().len() {
+            let processes = processes_of(store, trace);
             for row in rows_of(store, trace) {
                 let key = match row.of {
                     LaneOf::Cpu(cpu) => (0, trace, i64::from(cpu), 0),
@@ -109,6 +153,10 @@ impl Board {
                     LaneKind::Samples => group.sampled_ns += row.sum.w,
                     LaneKind::Cpu | LaneKind::Thread => group.running_ns += row.sum.running,
                     LaneKind::Events => {}
+                }
+                if let LaneOf::Thread(tid) = row.of {
+                    let pid = u32::try_from(tid).ok().and_then(|tid| processes.get(&tid));
+                    group.process = group.process.or(pid.map(|(pid, _)| (trace, *pid)));
                 }
                 group.n += row.sum.n;
                 let sum = sums.map_or(row.sum, |sums| sums.of_lane(row.id));
@@ -123,27 +171,45 @@ impl Board {
             groups.retain(|(_, group)| group.rows.iter().any(|row| row.id == only));
         }
         groups.sort_by(|(class, a), (other, b)| {
-            let busy = |group: &Group| (group.sampled_ns.max(group.running_ns), group.n);
             class.cmp(other).then_with(|| match class {
                 0 => std::cmp::Ordering::Equal,
-                _ => busy(b).cmp(&busy(a)),
+                _ => b.busy().cmp(&a.busy()),
             })
         });
+        choose_shown(&mut groups, view);
+        by_process(&mut groups);
+        Board::from_groups(store, groups)
+    }
+
+    fn from_groups(store: &Store, groups: Vec<(u8, Group)>) -> Board {
+        let mut threads: HashMap<(usize, u32), (usize, usize)> = HashMap::new();
+        for (_, group) in &groups {
+            if let Some(process) = group.process {
+                let (all, shown) = threads.entry(process).or_default();
+                *all += 1;
+                *shown += usize::from(group.is_shown);
+            }
+        }
         let mut board = Board::default();
-        let mut threads = 0;
-        let sampled_ns: u64 = groups.iter().map(|(_, group)| group.sampled_ns).sum();
-        for (class, group) in groups {
-            threads += usize::from(class > 0);
-            let room = board.rows.len() + group.rows.len() <= MOST_ROWS;
-            // What took next to nothing of the samples' time is not looked for among the lanes.
-            let is_small = group.sampled_ns > 0 && group.sampled_ns < sampled_ns / SMALL_PART;
-            let is_shown = threads <= SHOWN_GROUPS && !(is_small && threads > LEAST_SHOWN);
-            if room && (view.all || view.lane.is_some() || is_shown) {
-                board.rows.extend(group.rows);
-            } else {
+        let mut last = None;
+        for (_, group) in groups {
+            if !group.is_shown {
                 board.hidden += group.rows.len();
                 let sampled = group.rows.iter().filter(|row| row.kind == LaneKind::Samples);
                 board.hidden_ns += sampled.map(|row| row.sum.w).sum::<u64>();
+                continue;
+            }
+            let first = board.rows.len();
+            board.rows.extend(group.rows);
+            let Some(process) = group.process else { continue };
+            let Some(&(threads, shown @ 2..)) = threads.get(&process) else { continue };
+            board.rows[first..].iter_mut().for_each(|row| row.is_below_heading = true);
+            // Each process has its name above the first of its lanes.
+            if last.replace(process) != Some(process) {
+                let name = processes_of(store, process.0).into_values().find(|(pid, _)| *pid == process.1);
+                let name = name.map(|(_, name)| name.to_owned()).unwrap_or_default();
+                let heading = ProcessHeading { name, pid: process.1, threads, shown };
+                board.rows[first].heading = Some(heading);
             }
         }
         board
@@ -151,8 +217,67 @@ impl Board {
 
     /// Height of all lanes, pixels.
     pub fn height(&self) -> u32 {
-        self.rows.iter().map(|row| row.height() + GAP).sum()
+        self.rows.iter().map(|row| row.above() + row.height() + GAP).sum()
     }
+
+    /// The lanes with their upper edges, pixels.
+    pub fn places(&self) -> impl Iterator<Item = (&BoardRow, u32)> {
+        let mut below = 0;
+        self.rows.iter().map(move |row| {
+            let top = below + row.above();
+            below = top + row.height() + GAP;
+            (row, top)
+        })
+    }
+}
+
+impl Group {
+    fn busy(&self) -> (u64, u64) {
+        (self.sampled_ns.max(self.running_ns), self.n)
+    }
+}
+
+/// Marks what has room on the page. `groups` are in order, the busiest first.
+fn choose_shown(groups: &mut [(u8, Group)], view: &View) {
+    let sampled_ns: u64 = groups.iter().map(|(_, group)| group.sampled_ns).sum();
+    let (mut threads, mut rows) = (0, 0);
+    for (class, group) in groups {
+        threads += usize::from(*class > 0);
+        let room = rows + group.rows.len() <= MOST_ROWS;
+        // What took next to nothing of the samples' time is not looked for among the lanes.
+        let is_small = group.sampled_ns > 0 && group.sampled_ns < sampled_ns / SMALL_PART;
+        let is_busy = threads <= SHOWN_GROUPS && !(is_small && threads > LEAST_SHOWN);
+        group.is_shown = room && (view.all || view.lane.is_some() || is_busy);
+        rows += if group.is_shown { group.rows.len() } else { 0 };
+    }
+}
+
+/// Puts the lanes of each process together, the busiest process first. Within one they keep their order.
+fn by_process(groups: &mut [(u8, Group)]) {
+    let mut sums: HashMap<(usize, u32), (u64, u64)> = HashMap::new();
+    for (_, group) in groups.iter() {
+        let Some(process) = group.process else { continue };
+        let (sum, busy) = (sums.entry(process).or_default(), group.busy());
+        *sum = (sum.0.saturating_add(busy.0), sum.1.saturating_add(busy.1));
+    }
+    let busy = |group: &Group| match group.process {
+        Some(process) => sums.get(&process).copied().unwrap_or_default(),
+        None => group.busy(),
+    };
+    groups.sort_by(|(class, a), (other, b)| {
+        class.cmp(other).then_with(|| match class {
+            0 => std::cmp::Ordering::Equal,
+            // Two processes that are as busy as each other stay apart.
+            _ => busy(b).cmp(&busy(a)).then_with(|| a.process.cmp(&b.process)),
+        })
+    });
+}
+
+/// The process of each thread of a recording, by the thread's number: its number and name.
+fn processes_of(store: &Store, trace: usize) -> BTreeMap<u32, (u32, &str)> {
+    let recording = store.trace(trace).and_then(|shown| shown.recording.as_ref());
+    let threads = recording.map(|recording| main_threads(&recording.threads)).unwrap_or_default();
+    threads.into_iter().map(|(tid, thread)| (tid, (thread.pid, &*thread.process))).collect()
 }
 
 /// The lanes of a trace with what the whole trace holds of them.
@@ -184,6 +309,8 @@ fn rows_of(store: &Store, trace: usize) -> Vec<BoardRow> {
         name: of.name.to_string(),
         time: time.clone(),
         sum,
+        heading: None,
+        is_below_heading: false,
     });
     // A lane without anything in it was made ahead of its events.
     rows.filter(|row| row.sum.n > 0 || row.sum.w > 0).collect()

@@ -15,7 +15,7 @@ use serde_json::json;
 use lttv_engine::time::Time;
 use lttv_modules::timeline::lanes::{LaneKind, STATES, runs};
 
-use crate::board::{Board, BoardRow, GAP, colour_of_state, waiting_height};
+use crate::board::{Board, BoardRow, GAP, HEADING, colour_of_state, waiting_height};
 use crate::picture;
 use crate::search;
 use crate::store::{Shown, Store};
@@ -346,14 +346,27 @@ fn parted(name: &str) -> (&str, &str) {
     }
 }
 
+/// The name of a lane without that of its process, where that stands above.
+fn own_name<'n>(row: &BoardRow, name: &'n str) -> &'n str {
+    let own = name.rsplit_once(" \u{b7} ").filter(|_| row.is_below_heading);
+    own.map_or(name, |(own, _)| own)
+}
+
 fn lanes_markup(board: &Board, view: &View, span: (i64, i64)) -> Markup {
     let ns = view.to.min(span.1).saturating_sub(view.from.max(span.0)).max(0).unsigned_abs();
     html! {
         @for row in &board.rows {
             @let alone = View { lane: Some(row.id), ..view.clone() };
             @let (name, number) = parted(&row.name);
+            @let name = own_name(row, name);
             @let (amount, meaning) = amount(row, ns);
-            div class={ "row " (row.kind.name()) } data-id=(row.id) data-kind=(row.kind.name()) data-h=(row.height()) data-clock=(row.time.after_unit())
+            @if let Some(heading) = &row.heading {
+                div.process style={ "height:" (HEADING) "px" } {
+                    span.name title=(heading.process()) { (heading.process()) }
+                    span.amount title="threads of this process with lanes here" { (heading.lanes()) }
+                }
+            }
+            div class={ "row " (row.kind.name()) @if row.is_below_heading { " inner" } } data-id=(row.id) data-kind=(row.kind.name()) data-h=(row.height()) data-above=(row.above()) data-clock=(row.time.after_unit())
                 style={ "height:" (row.height()) "px;margin-bottom:" (GAP) "px" } {
                 a href=(link(&alone)) title=(row.name) { span.name { (cut(name, 40)) } span.number { (number) } }
                 span.amount title=(meaning) { (amount) }

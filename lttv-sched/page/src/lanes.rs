@@ -7,7 +7,7 @@ use lttv_engine::time::Time;
 use lttv_modules::timeline::items::{CellCounts, Item, LaneItems};
 use lttv_modules::timeline::lanes::{FUNCTIONS, Lane, LaneKind, LaneOf, name_key};
 
-use crate::recording::{MARKS, Recording, Sample, Samples, lane_name, marks_by_name};
+use crate::recording::{MARKS, Recording, Sample, Samples, lane_name, main_threads, marks_by_name};
 
 /// Samples by thread, then the marks.
 pub(crate) struct RecordedLanes {
@@ -30,12 +30,13 @@ const UNKNOWN: &str = "[unknown]";
 
 impl RecordedLanes {
     pub(crate) fn new(recording: &Recording) -> RecordedLanes {
+        let main = main_threads(&recording.threads);
         let mut by_tid: BTreeMap<u32, usize> = BTreeMap::new();
         let mut lanes: Vec<(Lane, Vec<Arc<Samples>>)> = Vec::new();
         for thread in &recording.threads {
             let at = *by_tid.entry(thread.tid).or_insert_with(|| {
                 let of = LaneOf::Thread(thread.tid.into());
-                let name = lane_name(thread).into();
+                let name = lane_name(main.get(&thread.tid).unwrap_or(&thread)).into();
                 lanes.push((Lane { kind: LaneKind::Samples, of, name }, Vec::new()));
                 lanes.len() - 1
             });

@@ -7,7 +7,7 @@ use lttv_modules::timeline::lanes::LaneKind;
 use lttv_modules::timeline::tile::{COARSEST, bucket_ns, level_for};
 use pct_icicle::colour::Rgb;
 
-use crate::board::{Board, GAP, bars, drawn_from, named};
+use crate::board::{Board, bars, drawn_from, named};
 use crate::search;
 use crate::store::{Asker, Store};
 use crate::sums::BUCKETS;
@@ -66,12 +66,16 @@ pub fn standing_alone(store: &Store, board: &Board, view: &View) -> String {
         since(origin, view.from, wide),
         since(origin, view.to, wide),
     );
-    let mut y = TOP;
-    for row in &board.rows {
-        let _ = write!(out, r#"<text x="4" y="{}">"#, y + row.height().min(18) - 4);
-        pct_icicle::text::escape_into(&mut out, &pct_icicle::text::cut(&row.name, 38));
+    let mut name = |name: &str, baseline: u32| {
+        let _ = write!(out, r#"<text x="4" y="{}">"#, TOP + baseline);
+        pct_icicle::text::escape_into(&mut out, &pct_icicle::text::cut(name, 38));
         out.push_str("</text>");
-        y += row.height() + GAP;
+    };
+    for (row, y) in board.places() {
+        if let Some(heading) = &row.heading {
+            name(&heading.process(), y.saturating_sub(7));
+        }
+        name(&row.name, y + row.height().min(18) - 4);
     }
     let _ = write!(
         out,
@@ -158,8 +162,7 @@ fn svg(board: &Board, rows: &[LaneRects], marks: &HashMap<LaneRef, Vec<i64>>, vi
     let mut out = format!(
         r#"<svg xmlns="http://www.w3.org/2000/svg" class="lanes" width="100%" height="{height}" viewBox="0 0 {WIDTH} {height}" preserveAspectRatio="none" role="img" aria-label="lanes over time">"#
     );
-    let mut y = 0;
-    for (row, rects) in board.rows.iter().zip(rows) {
+    for ((row, y), rects) in board.places().zip(rows) {
         let bottom = f64::from(y + row.height());
         let _ = write!(out, r#"<rect class="lane" y="{y}" width="{WIDTH}" height="{}"/>"#, row.height());
         for rect in rects.iter().flatten() {
@@ -178,7 +181,6 @@ fn svg(board: &Board, rows: &[LaneRects], marks: &HashMap<LaneRef, Vec<i64>>, vi
             let _ =
                 write!(out, r#"<rect class="mark" x="{x:.2}" y="{y}" width="1" height="{}"/>"#, row.height());
         }
-        y += row.height() + GAP;
     }
     if let Some(time) = view.hit.filter(|time| (view.from..view.to).contains(time)) {
         let x = time.saturating_sub(view.from) as f64 * WIDTH / view.width() as f64;

@@ -5,6 +5,7 @@
 //! the numbers that the command's own reports have.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lttv_engine::identity::TraceIdentity;
@@ -180,14 +181,40 @@ pub(crate) fn marks_by_name(recording: &Recording) -> (Vec<&str>, Vec<(i64, u32)
     (names, marks)
 }
 
+/// Which of the threads with the same number has most samples, by number: a program that one executes goes on under its
+/// number, and numbers are given again.
+pub(crate) fn main_threads(threads: &[Thread]) -> BTreeMap<u32, &Thread> {
+    let mut main: BTreeMap<u32, &Thread> = BTreeMap::new();
+    for thread in threads {
+        let known = main.entry(thread.tid).or_insert(thread);
+        if thread.samples.len() > known.samples.len() {
+            *known = thread;
+        }
+    }
+    main
+}
+
 /// The name of a thread's lane.
 pub(crate) fn lane_name(thread: &Thread) -> String {
     let own = [&thread.begins, &thread.name].into_iter().find(|name| !name.is_empty());
     match own.map(|own| short_name(own).unwrap_or_else(|| own.clone())) {
         // What tells a lane from others comes first: a long name is cut at its end.
-        Some(own) if own != thread.process => format!("{own} \u{b7} {} ({})", thread.process, thread.tid),
+        Some(own) if !is_name_of_process(&own, &thread.process) => {
+            format!("{own} \u{b7} {} ({})", thread.process, thread.tid)
+        }
         _ => format!("{} ({})", thread.process, thread.tid),
     }
+}
+
+/// Bytes of a thread's name that the kernel keeps.
+const KEPT_OF_NAME: usize = 15;
+
+/// Whether a thread's own name only says which program its process runs: `python3` of `python3.11 srv.py`, `bash` of
+/// `bash configure`.
+fn is_name_of_process(own: &str, process: &str) -> bool {
+    let rest = process.strip_prefix(own);
+    let is_whole = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '-' | '_'));
+    rest.is_some_and(|rest| is_whole(rest) || own.len() == KEPT_OF_NAME)
 }
 
 /// The name of the lane with the marks.

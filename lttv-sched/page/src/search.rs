@@ -158,7 +158,8 @@ pub(crate) fn markup(store: &Store, view: &View) -> Markup {
     html! {
         form.search action="tl" method="get" {
             @for (key, value) in crate::view::parts(&none.query()) { input type="hidden" name=(key) value=(value); }
-            input.filter type="search" name="q" value=(view.search) placeholder="function (regular expression), event, field value"
+            input.filter type="search" name="q" value=(view.search) placeholder="function, event, field"
+                title="a regular expression for the name of a function or event, or a value of a field"
                 aria-label="search for a function, an event or a field's value";
             button.control { "search" }
             @if !view.search.is_empty() {

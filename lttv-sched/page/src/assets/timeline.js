@@ -65,6 +65,7 @@ function remember(push) {
 function readRows() {
   var y = 0;
   rows = [].map.call(lanes.querySelectorAll(".row"), function (element) {
+    y += +element.dataset.above;
     var height = +element.dataset.h, row = { id: element.dataset.id, kind: element.dataset.kind, y: y, h: height, element: element };
     y += height + gap;
     return row;

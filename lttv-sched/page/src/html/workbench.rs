@@ -141,7 +141,7 @@ fn filters(view: &View) -> Markup {
         form.filters action="tl" method="get" {
             @for (key, value) in crate::view::parts(&rest.query()) { input type="hidden" name=(key) value=(value); }
             @for (word, option, text) in view.filters.rows() {
-                label { (word) " " input.filter type="search" name=(word) value=(text) placeholder="regular expression" title={ "as " (option) " of pct report" }; }
+                label { (word) " " input.filter type="search" name=(word) value=(text) placeholder="regexp" title={ "as " (option) " of pct report" }; }
             }
             button.control { "filter" }
         }

@@ -2,6 +2,7 @@
 //!
 //! Live is the module below `live`: it runs servers and browsers. The others are exact.
 
+mod board;
 mod kept;
 mod lanes;
 mod page;
