@@ -127,8 +127,8 @@ fn place_in_group(kind: LaneKind) -> u8 {
 }
 
 impl Board {
-    /// The lanes for a view: CPUs first, then threads by their processes, what is the busiest in the whole traces first,
-    /// so that no lane changes its place while one zooms; a thread's lanes of all traces together.
+    /// The lanes for a view: CPUs first, then threads by their processes. What is the busiest in the whole traces comes
+    /// first, so that no lane changes its place while one zooms. A thread's lanes of all traces stand together.
     pub fn from_store(store: &Store, view: &View) -> Board {
         // Of a view of everything, what is seen is what the lanes hold in all.
         let part = (!view.is_whole(store.span())).then(|| ViewSums::of_view(store, view));

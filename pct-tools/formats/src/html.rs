@@ -87,6 +87,7 @@ fn functions(profile: &Profile, owners: &Flat, total: u64) -> Markup {
     let more = |rows: usize| count(rows as u64, "more function", "more functions");
     html! {
         p { "A function has its own time and that of what worked for it: library functions that it called, the C library, allocators, the kernel." }
+        p.narrow { "left out in a narrow window: where" }
         (rows_of_functions(profile, owners, 0..first, total))
         @if first < owners.rows.len() {
             details {
@@ -104,7 +105,7 @@ fn rows_of_functions(profile: &Profile, owners: &Flat, range: Range<usize>, tota
         table.data.boxed.functions {
             thead {
                 tr {
-                    th { "self" } th { (profile.unit()) } th { "total" } th.l { "function" } th.l { "where" }
+                    th { "self" } th { (profile.unit()) } th { "total" } th.l { "function" } th.l.pl { "where" }
                 }
             }
             tbody {
@@ -115,7 +116,7 @@ fn rows_of_functions(profile: &Profile, owners: &Flat, range: Range<usize>, tota
                         td { (profile.amount(row.own.cpu_ns())) }
                         (share_cell(row.total.cpu_ns(), total))
                         (function_cell(&row.label.map_or_else(String::new, |label| label.name(profile))))
-                        td.l { (visible(&row.label.map(place).unwrap_or_default())) }
+                        td.l.pl { (visible(&row.label.map(place).unwrap_or_default())) }
                     }
                     @for &(label, weight) in owners.callees_worth_a_line(at) {
                         tr.part {
@@ -123,7 +124,7 @@ fn rows_of_functions(profile: &Profile, owners: &Flat, range: Range<usize>, tota
                             td { (profile.amount(weight.cpu_ns())) }
                             td {}
                             (function_cell(&label.name(profile)))
-                            td.l { (visible(&place(label))) }
+                            td.l.pl { (visible(&place(label))) }
                         }
                     }
                 }
@@ -141,7 +142,7 @@ fn threads(profile: &Profile, cells: &[Cell], total: u64) -> Markup {
     sums.retain(|s| s.0 > 0);
     sums.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     html! {
-        table.data.boxed {
+        table.data.boxed.threads {
             thead { tr { th { "share" } th { (profile.unit()) } th.l { "thread" } } }
             tbody {
                 @for (ns, name) in &sums {

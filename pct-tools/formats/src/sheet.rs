@@ -2,6 +2,11 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+/// A narrow window leaves out where a function is, and says so. Names go on in the next line.
+const NARROW: &str = "p.narrow{display:none}@media(max-width:640px){main{padding-left:8px;padding-right:8px}table.functions td,\
+                      table.functions th{padding-left:5px;padding-right:5px}td.w{min-width:9em;overflow-wrap:anywhere}\
+                      .pl{display:none}p.narrow{display:block}table.threads td.l,footer span{white-space:normal;overflow-wrap:anywhere}}";
+
 /// Makes a page of these parts. All text in it went through [`maud`]'s escaping. Hidden characters except line ends
 /// are escaped here, in one place for the whole page: names must not contain line ends.
 #[must_use]
@@ -9,7 +14,7 @@ pub fn page(title: &str, facts: &[String], content: &Markup, script: Option<&str
     let page = html! {
         (DOCTYPE)
         html lang="en" {
-            (pct_icicle::page_head(&format!("pct: {}", pct_text::visible(title)), "", None, &html! {}))
+            (pct_icicle::page_head(&format!("pct: {}", pct_text::visible(title)), NARROW, None, &html! {}))
             body {
                 header.top {
                     span.brand { "pct" }

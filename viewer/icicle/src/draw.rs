@@ -181,7 +181,8 @@ impl<'a> Picture<'a> {
         };
         let mark = match &self.differences {
             _ if tree.marked == Some(frame.node) => " class=\"here\"",
-            Some(d) if d.is_in_one(at) => " class=\"one\"",
+            // What lies below such a frame is in one profile too: an outline around each would hide the picture.
+            Some(d) if d.is_in_one(at) && (at == 0 || !d.is_in_one(node.parent as usize)) => " class=\"one\"",
             _ => "",
         };
         let _ = write!(
@@ -417,6 +418,25 @@ mod tests {
         assert!(total.contains(&fill) && total.contains(">-90<") && total.contains(">+90<"), "{total}");
         let own = by(DiffBy::Own, Drawn::After);
         assert!(own.contains("main (90 with all below; itself 0, before 0: 0)"), "{own}");
+    }
+
+    #[test]
+    fn only_the_first_frame_of_what_is_in_one_profile_has_an_outline() {
+        let mut t = Tree::new("all");
+        let both = t.add_stack(["main", "both"], 5);
+        t.add_base(both, 5);
+        t.add_stack(["main", "new", "below"], 3);
+        let gone = t.add_stack(["main", "gone", "under"], 0);
+        t.add_base(gone, 4);
+        let outlined = |drawn| {
+            let options = Options { diff: Some(DiffBy::Total), drawn, script: false, ..Options::default() };
+            let picture = svg(&t, &options);
+            let frames = picture.split("<title>").skip(1).map(str::to_owned);
+            let outlined = frames.filter(|frame| frame.contains(r#"class="one""#));
+            outlined.map(|frame| frame.split(' ').next().unwrap_or("").to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(outlined(Drawn::After), ["new"]);
+        assert_eq!(outlined(Drawn::Before), ["gone"]);
     }
 
     #[test]

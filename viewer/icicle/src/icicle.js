@@ -45,12 +45,14 @@ s=t;}
 var h=Math.ceil((n-1)/2);return s.slice(0,h)+"\u2026"+s.slice(s.length-(n-1-h));}
 /* What stands around the frames, for this width: the head is cut before the search box, the legend has as many rows as
 it needs, and what was found stands below what was left out where both have no room in one line. */
-var head=[[q(".h"),8.6,q(".ask") ? 310 : 20],[q(".sub"),6.7,20]].filter(function(h){return h[0];}).map(function(h){return {t:h[0],px:h[1],beside:h[2],s:h[0].textContent};});
+var head=[[q(".h"),8.6,q(".ask") ? 215 : 20],[q(".sub"),6.7,20],[q(".n"),6.7,20]].filter(function(h){return h[0];}).map(function(h){return {t:h[0],px:h[1],beside:h[2],s:h[0].textContent};});
 var keys=Array.prototype.slice.call(svg.querySelectorAll(".k")),left=q(".n"),found=q(".m");
 var height=+svg.getAttribute("height"),first=keys.length ? +/ ([\d.]+)/.exec(keys[0].getAttribute("transform"))[1] : 0,foot=left ? +left.getAttribute("y") : 0;
 var rows=keys.length ? Math.round((foot-first-11)/18) : 0;
+var reset=q(".reset");
 function frame(full){
-head.forEach(function(h){var n=Math.floor((full-h.beside)/h.px);h.t.textContent=n>=h.s.length ? h.s : 2>n ? "" : h.s.slice(0,n-1)+"\u2026";});
+if(reset)reset.style.display=zoom===all ? "none" : "";
+head.forEach(function(h){var n=Math.floor((full-h.beside-(h.beside>20 ? (zoom===all ? 0 : 90) : 0))/h.px);h.t.textContent=n>=h.s.length ? h.s : 2>n ? "" : h.s.slice(0,n-1)+"\u2026";});
 var x=0,row=0;
 keys.forEach(function(k){
 var room=+k.dataset.room;

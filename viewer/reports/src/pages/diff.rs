@@ -1,7 +1,7 @@
 //! What changed from one profile to another.
 
 use super::ctx::{Ctx, counted};
-use crate::display::table::{Boxing, ColumnClass, Head};
+use crate::display::table::{Boxing, ColumnClass, Head, Paging};
 use crate::display::{
     Cell, Compared, Data, Display, HeadGroup, Item, Label, List, ListClass, Picture, PictureNode, Row, Table,
     format,
@@ -153,9 +153,13 @@ fn picture(ctx: &Ctx<'_>, r: &DiffReport, draws_older: bool) -> Item {
         nodes: r
             .tree
             .iter()
-            .map(|n| PictureNode {
+            .enumerate()
+            .map(|(at, n)| PictureNode {
                 parent: n.parent,
-                name: super::tree::shown_name(ctx, &n.name),
+                name: match at {
+                    0 if draws_older => r.base_program.clone(),
+                    _ => super::tree::shown_name(ctx, &n.name),
+                },
                 total: n.after,
                 before: n.before,
                 group: None,
@@ -194,7 +198,11 @@ fn table(ctx: &Ctx<'_>, r: &DiffReport) -> Table {
     }
     head.extend(groups.iter().map(|(title, _)| group(&format!("{unit}, {title}"))));
     let mut t = Table::new(Boxing::ByPref, head);
-    for row in &r.rows {
+    t.paging = Paging::new(ctx.cmd, &ctx.prefs, ctx.page, r.rows.len());
+    let shown = Paging::range(t.paging.as_ref(), r.rows.len());
+    let is_last = shown.end == r.rows.len();
+    t.flat = t.paging.is_none() && r.not_listed == 0;
+    for row in &r.rows[shown] {
         let mut cells = vec![Cell::One(subject_of(ctx, row)), Cell::One(Data::Text(row.module.clone()))];
         if r.what == DiffWhat::Cliques {
             let way: Vec<String> = row.way.iter().map(|n| super::tree::shown_name(ctx, n)).collect();
@@ -206,8 +214,7 @@ fn table(ctx: &Ctx<'_>, r: &DiffReport) -> Table {
         }
         t.rows.push(Row::Cells(cells));
     }
-    t.flat = r.not_listed == 0;
-    if r.not_listed > 0 {
+    if is_last && r.not_listed > 0 {
         t.rows.push(Row::Note(vec![Data::text(format!(
             "{} more that changed less.",
             format::count(r.not_listed)

@@ -111,6 +111,22 @@ fn every_recording_of_a_view_has_a_timeline_that_leads_back() {
 }
 
 #[test]
+fn pictures_of_a_change_name_the_program_that_each_is_of() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (name, text) in [("old.folded", "main;parse 70\nmain;gone 30\n"), ("new.folded", "main;parse 90\n")] {
+        std::fs::write(dir.path().join(name), text).expect("written");
+    }
+    let page = Serving::of(dir.path(), &["--base", "old.folded", "new.folded"])
+        .get("deep?diff/old.folded/procs/self/absolute&&new.folded");
+    let pictures = page.split("<g class=\"frames\">").skip(1);
+    let roots: Vec<&str> = pictures.filter_map(|svg| svg.split("<title>").nth(1)).collect();
+    assert!(
+        matches!(roots[..], [after, before, ..] if after.starts_with("new.folded (") && before.starts_with("old.folded (")),
+        "{roots:?}"
+    );
+}
+
+#[test]
 fn a_timeline_of_another_profilers_file_is_in_the_time_that_the_file_has() {
     let cpu_profile = r#"{"nodes": [{"id": 1, "callFrame": {"functionName": "main", "url": "a.js", "lineNumber": 0}}],
         "startTime": 0, "endTime": 40000, "samples": [1, 1], "timeDeltas": [0, 10000]}"#;
