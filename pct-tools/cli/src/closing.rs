@@ -7,10 +7,10 @@ use pct_profile::text::flat::Columns;
 use pct_profile::text::{Layout, account, flat};
 use pct_profile::{Flat, Split};
 
-/// A line as terminals may get it.
+/// A sentence as terminals may get it.
 #[must_use]
-pub fn line(text: &str) -> String {
-    format!("{}\n", pct_text::visible_lines(text))
+pub fn line(text: &str, style: &Layout) -> String {
+    style.prose(&pct_text::visible_lines(text))
 }
 
 /// Rows of a closing table, unless the user names another number.
@@ -22,9 +22,10 @@ const LEAST_ROWS: usize = 3;
 /// are no samples, the reason stands in its place.
 #[must_use]
 pub fn table(profile: &mut Profile, rows: Option<usize>, style: &Layout) -> String {
-    let mut text = line(&format!("\npct: {}", account::headline(profile)));
+    let mut text = format!("\n{}", line(&format!("pct: {}", account::headline(profile)), style));
+    text.extend(account::languages(profile).map(|languages| line(&languages, style)));
     match account::why_nothing(profile, &profile.cells) {
-        Some(why) => text += &line(&why),
+        Some(why) => text += &line(&why, style),
         None => {
             let cells = profile.cells.clone();
             let table = Flat::count_owners(profile, &cells, Whose::Owner, Split::Merged, Order::Own);
@@ -40,7 +41,7 @@ pub fn table(profile: &mut Profile, rows: Option<usize>, style: &Layout) -> Stri
 
 /// What became of the CPU time, what was lost, and notes: the lines below the table.
 #[must_use]
-pub fn account(profile: &Profile) -> String {
+pub fn account(profile: &Profile, style: &Layout) -> String {
     let lines = account::closing(profile, &profile.cells);
-    lines.iter().map(|text| line(text)).fold("\n".to_owned(), |all, one| all + &one)
+    lines.iter().map(|text| line(text, style)).fold("\n".to_owned(), |all, one| all + &one)
 }

@@ -170,7 +170,7 @@ fn side(profile: &Profile, cells: &[Cell], graph: &Graph) -> Side {
             .collect(),
         threads,
         headline: pct_profile::text::account::headline_without_time(profile),
-        account: pct_profile::text::account::closing(profile, cells),
+        account: pct_profile::text::account::for_pages(profile, cells),
         build_ids: profile
             .objects
             .iter()

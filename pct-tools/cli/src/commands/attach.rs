@@ -234,9 +234,10 @@ fn close(args: &Args, samples: u64, files: &[PathBuf], face: &Face) -> Result<()
         return Ok(());
     }
     let mut profile = look::load(files, &look::defaults(), face)?;
-    let mut text = closing::table(&mut profile, args.rows, &face.err.layout());
+    let style = face.err.layout();
+    let mut text = closing::table(&mut profile, args.rows, &style);
     if !face.quiet {
-        text += &closing::account(&profile);
+        text += &closing::account(&profile, &style);
     }
     say_to_terminal(&text);
     Ok(())

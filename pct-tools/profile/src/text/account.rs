@@ -1,6 +1,7 @@
 //! The lines around every table: what was measured, and what was accounted for and lost.
 
 use super::numbers::{count, in_words, seconds, share, thousands};
+use crate::account::Spent;
 use crate::language::Language;
 use crate::latency::Latency;
 use crate::model::{Account, Cell, LOST, Loss, Profile, Spoken, Weight};
@@ -139,7 +140,7 @@ pub fn closing(profile: &Profile, shown: &[Cell]) -> Vec<String> {
             causes(&account.cut_stacks)
         ));
     }
-    lines.extend(account.languages.iter().flat_map(|row| spoken(profile, row)));
+    lines.extend(account.languages.iter().flat_map(spoken));
     lines.extend(after_filtering(profile, shown));
     if account.uncertain > 0 {
         lines.push(format!(
@@ -184,31 +185,53 @@ fn stolen(account: &Account) -> Option<String> {
     })
 }
 
-/// Where the time of a language's threads went, and what is missing of its frames.
-fn spoken(profile: &Profile, row: &Spoken) -> Vec<String> {
-    let (name, spent) = (row.language.name(), row.spent);
+/// Where the time went, as seen from the interpreted languages of the recording, in one line; `None` where it says
+/// nothing of one.
+#[must_use]
+pub fn languages(profile: &Profile) -> Option<String> {
+    let rows: Vec<&Spoken> =
+        profile.account.languages.iter().filter(|row| row.spent != Spent::default()).collect();
     let whole = profile.sampled().cpu_ns();
-    let lock = match row.language {
-        Language::Python => "waiting for the GIL",
-        _ => "waiting for the interpreter's lock",
+    let part = |weight: Weight, words: String| {
+        let told = share(weight.cpu_ns(), whole);
+        (told != share(0, 1)).then(|| format!("{words} {told}"))
     };
-    let parts: Vec<String> = [
-        (spent.inside, format!("in {name}")),
-        (spent.native, format!("in C called from {name}")),
-        (spent.lock, lock.to_owned()),
-        (spent.compiling, "compiling".to_owned()),
-        (spent.garbage, "garbage collector".to_owned()),
-        (spent.outside, format!("outside of {name}")),
-    ]
-    .into_iter()
-    .filter(|(weight, _)| weight.cpu_ns() > 0)
-    .map(|(weight, words)| format!("{words} {}", share(weight.cpu_ns(), whole)))
-    .collect();
+    let of_language = |row: &&Spoken| {
+        let (name, spent) = (row.language.name(), row.spent);
+        let lock = match row.language {
+            Language::Python => "waiting for the GIL",
+            _ => "waiting for the interpreter's lock",
+        };
+        let parts = [
+            part(spent.inside, format!("in {name}")),
+            part(spent.native, format!("in C called from {name}")),
+            part(spent.lock, lock.to_owned()),
+            part(spent.compiling, "compiling".to_owned()),
+            part(spent.garbage, "garbage collector".to_owned()),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    };
+    let within = |spent: Spent| [spent.inside, spent.native, spent.lock, spent.compiling, spent.garbage];
+    let outside = match rows[..] {
+        [] => return None,
+        [only] => part(only.spent.outside, format!("outside of {}", only.language.name())),
+        _ => {
+            let spoken: Weight = rows.iter().flat_map(|row| within(row.spent)).sum();
+            let rest = Weight { user_ns: whole.saturating_sub(spoken.cpu_ns()), ..Weight::ZERO };
+            part(rest, "outside of these".to_owned())
+        }
+    };
+    let told: Vec<String> = rows.iter().map(of_language).filter(|words| !words.is_empty()).collect();
+    let separator = if rows.len() > 1 { "; " } else { ", " };
+    let all = told.into_iter().chain(outside).collect::<Vec<_>>().join(separator);
+    (!all.is_empty()).then_some(all)
+}
+
+/// What is missing of a language's frames.
+fn spoken(row: &Spoken) -> Vec<String> {
+    let name = row.language.name();
     let mut lines = Vec::new();
-    if !parts.is_empty() {
-        lines.push(parts.join(", "));
-    }
-    if row.nameless && spent.garbage.cpu_ns() == 0 {
+    if row.nameless && row.spent.garbage.cpu_ns() == 0 {
         lines.push(format!(
             "note: the {name} interpreter is stripped: what its garbage collector took counts as in {name}"
         ));
@@ -318,6 +341,24 @@ fn causes(rows: &[Loss]) -> String {
     words.join(", ")
 }
 
+/// What stands above tables: the headline, and where the time went as seen from interpreted languages.
+#[must_use]
+pub fn heading(profile: &Profile) -> Vec<String> {
+    let mut lines = vec![headline(profile)];
+    lines.extend(languages(profile));
+    lines
+}
+
+/// The closing lines with what else stands above tables: for pages, and for what has nothing above it.
+#[must_use]
+pub fn for_pages(profile: &Profile, shown: &[Cell]) -> Vec<String> {
+    let mut lines = closing(profile, shown);
+    if let Some(languages) = languages(profile) {
+        lines.insert(1, languages);
+    }
+    lines
+}
+
 /// Why there is nothing to show, when there is nothing.
 #[must_use]
 pub fn why_nothing(profile: &Profile, shown: &[Cell]) -> Option<String> {
@@ -406,6 +447,31 @@ mod tests {
             "accounted 5.00 CPU s (1.63 in processes that were waited for); nothing lost"
         );
         assert!(headline(&daemon).starts_with("5.00 CPU s"), "{}", headline(&daemon));
+    }
+
+    #[test]
+    fn several_languages_share_one_line_and_one_outside() {
+        let mut mixed = profile(1000, 1_000_000_000);
+        assert_eq!(languages(&mixed), None);
+        let ms = |ms: u64| Weight { samples: ms, user_ns: ms * 1_000_000, system_ns: 0 };
+        let python = mixed.account.spoken(Language::Python);
+        python.spent = Spent { inside: ms(200), native: ms(100), outside: ms(700), ..Spent::default() };
+        let told = languages(&mixed);
+        assert_eq!(
+            told.as_deref(),
+            Some("in Python 20.0%, in C called from Python 10.0%, outside of Python 70.0%")
+        );
+        let script = mixed.account.spoken(Language::JavaScript);
+        // A share of less than is shown is left out.
+        let (inside, outside) = (ms(300), Weight { user_ns: 699_999_000, ..ms(700) });
+        let garbage = Weight { user_ns: 1000, ..Weight::ZERO };
+        script.spent = Spent { inside, garbage, outside, ..Spent::default() };
+        assert_eq!(
+            languages(&mixed).as_deref(),
+            Some(
+                "in Python 20.0%, in C called from Python 10.0%; in JavaScript 30.0%; outside of these 40.0%"
+            )
+        );
     }
 
     #[test]

@@ -20,7 +20,8 @@ const FEW_ROWS: usize = 4;
 #[must_use]
 pub fn digest(profile: &mut Profile, cells: &[Cell], lines: usize, layout: &Layout) -> String {
     let lines = lines.max(LEAST_LINES);
-    let mut text = account::headline(profile) + "\n";
+    let heading = account::heading(profile);
+    let mut text = heading.join("\n") + "\n";
     let closing = few(account::closing(profile, cells), lines / 5);
     if cells.is_empty() {
         if let Some(why) = account::why_nothing(profile, cells) {
@@ -29,7 +30,7 @@ pub fn digest(profile: &mut Profile, cells: &[Cell], lines: usize, layout: &Layo
         return text + &closing;
     }
     // Blank lines stand before the table, the tree and the account.
-    let room = lines - 1 - count(&closing) - 3;
+    let room = lines - heading.len() - count(&closing) - 3;
     let mut table = functions(profile, cells, room.div_ceil(2).min(22), layout);
     let branches = branches(profile, cells, room.saturating_sub(count(&table)), layout);
     if branches.is_empty() {

@@ -40,3 +40,39 @@ pub struct Layout {
     /// Long names of functions with their template arguments.
     pub wide: bool,
 }
+
+/// Columns beyond which no line of prose goes, however wide the terminal is.
+const WIDEST_PROSE: usize = 100;
+
+impl Layout {
+    /// A sentence in as many lines as it needs where the output has a width; those after the first are indented. A pipe
+    /// or file gets one line.
+    #[must_use]
+    pub fn prose(&self, text: &str) -> String {
+        let Some(width) = self.width else { return format!("{text}\n") };
+        let options =
+            textwrap::Options::new(width.min(WIDEST_PROSE)).subsequent_indent("  ").break_words(false);
+        textwrap::wrap(text, options).join("\n") + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Layout;
+
+    #[test]
+    fn prose_is_as_wide_as_the_terminal_and_whole_in_a_pipe() {
+        let text = "accounted 12.99 of 13.11 CPU s; 28 processes without a sample: 0.014 s; nothing lost";
+        let told = |width| Layout { width, ..Layout::default() }.prose(text);
+        assert_eq!(told(None), format!("{text}\n"));
+        assert_eq!(told(Some(100)), format!("{text}\n"));
+        assert_eq!(
+            told(Some(50)),
+            "accounted 12.99 of 13.11 CPU s; 28 processes\n  without a sample: 0.014 s; nothing lost\n"
+        );
+        let long = "/a/path/that/no/line/has/room/for";
+        assert_eq!(Layout { width: Some(20), ..Layout::default() }.prose(long), format!("{long}\n"));
+        let wide = Layout { width: Some(300), ..Layout::default() }.prose(&"word ".repeat(50));
+        assert!(wide.lines().all(|line| line.len() <= 100) && wide.lines().count() == 3, "{wide}");
+    }
+}

@@ -163,20 +163,22 @@ fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
     if args.alloc.is_some() {
         text.push('\n');
         for line in memory_digest::lines(&profile, &style) {
-            text += &closing::line(&line);
+            text += &closing::line(&line, &style);
         }
     }
     if !face.quiet {
-        text += &closing::account(&profile);
+        text += &closing::account(&profile, &style);
         let used = profile.account.used.map_or(0, |(user, system)| user.saturating_add(system));
         // what a sampled total may be off by is less
         if fixed && used.saturating_sub(profile.sampled().cpu_ns()) > (used / 20).max(20_000_000) {
             text += &closing::line(
                 "note: what a static program forks and does not execute is not sampled; --clock wall sees it",
+                &style,
             );
         }
         let name = shown.display();
-        text += &closing::line(&format!("{name}/   {}", hint(&name.to_string(), !profile.memory.is_empty())));
+        let hint = hint(&name.to_string(), !profile.memory.is_empty());
+        text += &closing::line(&format!("{name}/   {hint}"), &style);
     }
     match &args.report {
         None => say_to_terminal(&text),
