@@ -14,7 +14,7 @@ pub use label::{By, Label};
 use nodes::Grow;
 pub use nodes::{CallTree, Node, NodeId};
 pub use parts::{Amount, Measured, Split};
-pub(crate) use parts::{for_each_part, used_stacks};
+pub(crate) use parts::{Parts, for_each_part, used_stacks};
 use rustc_hash::FxHashMap;
 
 impl<W: Amount> CallTree<W> {

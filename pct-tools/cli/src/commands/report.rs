@@ -19,8 +19,9 @@ use pct_profile::fold::Whose;
 use pct_profile::load::Options;
 use pct_profile::model::Cell;
 use pct_profile::text::flat::Columns;
-use pct_profile::text::{account, digest, flat, json_line, parallelism as parallelism_text};
-use pct_profile::{By, Flat, Latency, Profile, parallelism};
+use pct_profile::text::nested::NestedColumns;
+use pct_profile::text::{account, digest, flat, json_line, nested, parallelism as parallelism_text};
+use pct_profile::{By, Flat, Latency, Level, Nested, Profile, parallelism};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -39,19 +40,19 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let rows = args.rows_of_cpu()?;
     let names =
         rows.by.is_some() || tree_is_wanted(args) || args.look.focus.is_some() || args.look.ignore.is_some();
-    let lines = matches!(rows.by, Some(By::Line | By::Pc)) || needs_inlines(args, rows);
+    let lines = rows.tells_lines() || needs_inlines(args, rows);
     let options =
         args.choice.narrow(Options { symbols: names, lines, timeline: args.latency, ..args.look.options() });
     let load = if args.latency { look::load } else { look::load_any_quantity };
     let mut profile = load(&paths, &options, face)?;
-    if rows.by == Some(By::Cause) && !profile.by_wall_clock() {
+    if rows.has(Level::Place(By::Cause)) && !profile.by_wall_clock() {
         bail!("what threads waited for is in recordings by the wall clock: pct run --clock wall -- COMMAND");
     }
     let cells = args.look.cells(&profile);
     if let Some(path) = &args.html {
         let owners =
             Flat::count_owners(&mut profile, &cells, Whose::Owner, pct_profile::Split::Merged, Order::Own);
-        let page = pct_formats::html::page(&profile, &cells, &owners, &account::closing(&profile, &cells));
+        let page = pct_formats::html::page(&profile, &cells, &owners, &account::for_pages(&profile, &cells));
         html::write(path, &page, face)?;
         return Ok(look::status(&profile.account));
     }
@@ -60,7 +61,9 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         return Ok(look::status(&profile.account));
     }
     let latency = args.latency.then(|| look::latency(&profile, &cells)).transpose()?;
-    let text = if tree_is_wanted(args) {
+    let text = if rows.is_nested(args) {
+        nested_text(args, rows, &mut profile, &cells, face)
+    } else if tree_is_wanted(args) {
         let cells = latency.as_ref().map_or(&cells, |latency| &latency.cells);
         tree::text(args, rows, &profile, cells, face)?
     } else {
@@ -72,9 +75,13 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             crate::face::say(&format!("pct: {why}\n"));
         }
         if !face.quiet {
-            let mut lines = account::closing(&profile, &cells);
+            // A tree has nothing above it.
+            let account = if tree_is_wanted(args) { account::for_pages } else { account::closing };
+            let mut lines = account(&profile, &cells);
             lines.extend(latency.as_ref().map(account::latency));
-            face.print(&format!("\n{}\n", lines.join("\n")))?;
+            let layout = face.layout();
+            let text: String = lines.iter().map(|line| layout.prose(line)).collect();
+            face.print(&format!("\n{text}"))?;
             if args.paths.is_empty() && !cells.is_empty() {
                 face.hint(hint(args, &paths));
             }
@@ -85,7 +92,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
 
 /// Inlined functions are frames of their own in every view by functions.
 fn needs_inlines(args: &Args, rows: Rows) -> bool {
-    rows.by == Some(By::Function) || tree_is_wanted(args)
+    rows.tells_functions() || tree_is_wanted(args)
 }
 
 fn hint(args: &Args, paths: &[PathBuf]) -> String {
@@ -94,6 +101,41 @@ fn hint(args: &Args, paths: &[PathBuf]) -> String {
         format!("{run}/   {}", crate::cli::next_step(&run, &["flame", "view"]))
     } else {
         format!("{run}/   try: pct report --tree {run}")
+    }
+}
+
+/// What stands above a table.
+fn heading(profile: &Profile, face: &Face) -> String {
+    let layout = face.layout();
+    let lines: String = account::heading(profile).iter().map(|line| layout.prose(line)).collect();
+    lines + "\n"
+}
+
+/// Rows within rows.
+fn nested_text(args: &Args, rows: Rows, profile: &mut Profile, cells: &[Cell], face: &Face) -> String {
+    let levels = rows.levels();
+    let table = Nested::count_levels(profile, cells, &levels);
+    let most = args.rows.unwrap_or(if args.format == Format::Text { 40 } else { usize::MAX });
+    match args.format {
+        Format::Csv => nested::csv(profile, &levels, &table, most),
+        Format::Json => json_line(&nested::json(profile, &levels, &table, most)),
+        Format::Text => {
+            let mut text = String::new();
+            if !face.quiet {
+                text = heading(profile, face);
+            }
+            if !cells.is_empty() {
+                let samples = is_wide(face.out.width);
+                text += &nested::table(
+                    profile,
+                    &levels,
+                    &table,
+                    NestedColumns { rows: most, samples },
+                    &face.layout(),
+                );
+            }
+            text
+        }
     }
 }
 
@@ -132,7 +174,7 @@ fn flat_text(
         Format::Text => {
             let mut text = String::new();
             if !face.quiet {
-                text = format!("{}\n\n", account::headline(profile));
+                text = heading(profile, face);
             }
             if !cells.is_empty() {
                 let columns = columns(args, rows, profile, face.out.width);
@@ -143,9 +185,14 @@ fn flat_text(
     }
 }
 
+/// Whether there is room for all columns.
+fn is_wide(width: Option<usize>) -> bool {
+    width.is_none_or(|width| width >= 100)
+}
+
 /// Terminals without much room get fewer columns; pipes get all.
 fn columns(args: &Args, rows: Rows, profile: &Profile, width: Option<usize>) -> Columns {
-    let wide = width.is_none_or(|width| width >= 100);
+    let wide = is_wide(width);
     let stacks = profile.stacks.iter().any(|stack| stack.parent.is_some());
     let by_code = matches!(rows.by, Some(By::Function | By::Line | By::Pc));
     Columns {

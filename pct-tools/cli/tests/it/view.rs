@@ -225,6 +225,56 @@ fn what_changed_is_told_from_chance() {
 }
 
 #[test]
+fn a_list_of_levels_gives_rows_within_rows_in_its_order() {
+    let dir = folder(&[("a.folded", "main;parse;read 30\nmain;parse 40\nmain;write;read 20\nmain 10\n")]);
+    let said = |words: &[&str]| {
+        let (text, said, status) = pct(dir.path(), &[&["report"], words, &["a.folded"]].concat());
+        assert_eq!(status, 0, "{said}");
+        text
+    };
+    let names = |text: &str| -> Vec<String> {
+        let lines = text.lines().skip_while(|line| !line.contains("name")).skip(1);
+        let lines = lines.take_while(|line| !line.is_empty());
+        lines.map(|line| line.split_whitespace().skip(3).collect::<Vec<_>>().join(" ")).collect()
+    };
+    let table = said(&["--by", "object,function"]);
+    assert_eq!(names(&table), ["[folded]", "read [folded]", "parse [folded]", "main [folded]"], "{table}");
+    let table = said(&["--by", "function,object", "-n", "2"]);
+    assert_eq!(names(&table)[..2], ["read [folded]", "[folded]"], "{table}");
+    assert!(table.contains("... 2 more rows"), "{table}");
+    // A program gets the rows of the last level, with a column for each level.
+    let csv = said(&["--by", "object,function,line", "--format", "csv"]);
+    let mut lines = csv.lines();
+    assert_eq!(lines.next(), Some("samples,samples_count,share,object,function,line"), "{csv}");
+    assert_eq!(lines.next(), Some("50,50.000000,0.500000,[folded],read,read"), "{csv}");
+    let json: serde_json::Value =
+        serde_json::from_str(&said(&["--by", "object,function,line", "--format", "json"])).expect("JSON");
+    assert_eq!(json["levels"], serde_json::json!(["object", "function", "line"]));
+    assert_eq!(json["rows"].as_array().map(Vec::len), Some(3));
+    assert_eq!((&json["rows"][1]["function"], &json["rows"][1]["samples"]), (&"parse".into(), &40.into()));
+}
+
+#[test]
+fn a_long_list_of_changes_is_told_by_pages() {
+    let functions = |extra: u32| -> String {
+        let line = |n: u32| format!("main;f{n} {}\n", 10 + n % 7 + extra * (n % 3));
+        (0..450).map(line).collect()
+    };
+    let dir = folder(&[("old.folded", &functions(0)), ("new.folded", &functions(1))]);
+    let of = |page: u32| {
+        let query = format!("diff/old.folded/procs/self/absolute@{page}");
+        let (text, said, status) =
+            pct(dir.path(), &["view", "--base", "old.folded", "--text", &query, "new.folded"]);
+        assert_eq!(status, 0, "{said}");
+        text
+    };
+    let pages: Vec<String> = (1..=3).map(of).collect();
+    let rows = |page: &String| page.lines().filter(|line| line.contains("  proc/")).count();
+    assert_eq!(pages.iter().map(rows).collect::<Vec<_>>(), [200, 200, 51], "main and 450 functions");
+    assert!(pages[1].contains("rows 201 to 400 of 451"), "{}", pages[1]);
+}
+
+#[test]
 fn what_is_counted_reads_well_when_there_is_none() {
     let dir = folder(&[("a.folded", BEFORE), ("b.folded", BEFORE)]);
     let (same, said, status) = pct(

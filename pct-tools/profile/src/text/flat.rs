@@ -20,7 +20,7 @@ use pct_text::csv_field;
 use serde_json::{Value, json};
 
 /// How many samples make the sampling error of shares not worth a column.
-const MANY_SAMPLES: u64 = 2000;
+pub(super) const MANY_SAMPLES: u64 = 2000;
 
 /// Which columns are wanted beyond share and CPU seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

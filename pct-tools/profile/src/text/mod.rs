@@ -13,6 +13,7 @@ pub mod memory_account;
 pub mod memory_data;
 pub mod memory_digest;
 pub mod memory_words;
+pub mod nested;
 pub mod numbers;
 pub mod parallelism;
 pub mod path;

@@ -89,6 +89,23 @@ pub(crate) fn for_each_part<C: Measured>(
     }
 }
 
+/// The parts of a split, for one cell at a time.
+pub(crate) struct Parts {
+    split: Split,
+    names: Names,
+}
+
+impl Parts {
+    pub(crate) fn new(profile: &Profile, split: Split) -> Self {
+        Self { split, names: Names::from_profile(profile, split) }
+    }
+
+    /// The process or thread of a cell; all are one where nothing is split.
+    pub(crate) fn label(&self, profile: &Profile, cell: &Cell) -> Label {
+        cell.part(profile, self.split).map_or(Label::Running, |part| self.names.part(part))
+    }
+}
+
 /// Puts parts of one name together, if the split does.
 enum Names {
     Apart,

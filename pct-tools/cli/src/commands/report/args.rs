@@ -7,7 +7,7 @@ use crate::store::Choice;
 use anyhow::Result;
 use pct_profile::fold::Whose;
 use pct_profile::memory::Measure;
-use pct_profile::{By, Pattern, Split};
+use pct_profile::{By, Level, Pattern, Split};
 use std::path::PathBuf;
 
 /// What can be typed after `pct report`.
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   pct report                               the newest run in this folder
   pct report pct-render-4711 --tree        its call tree
-  pct report --by thread,owner -n 30       functions of each thread
+  pct report --by thread,owner,line        functions of each thread, and their lines
   pct report --by leaf                     functions of libraries and runtimes in rows of their own
   pct report --by thread,cause             what threads waited for (after pct run --clock wall)
   pct report --by command                  sums over all processes of a program
@@ -36,10 +36,10 @@ pub struct Args {
     /// What a row is. owner: the function of the program's own language that ran or called what ran; below it what it
     /// called, where that took more than a tenth of it. library: the first function that the owner called. leaf or
     /// function: the machine's function that ran. Also line, pc, object (for Python code the module), thread, process;
-    /// command and thread-name sum over all processes; cause (by the wall clock) is why threads did not run. Two of
-    /// them may be joined with a comma. With --alloc also what rows are ranked by: live, peak, bytes, blocks, age or
-    /// size. With --wait: lock, function or thread [default: owner; with --total, --format csv or json: leaf; with
-    /// --alloc: line; with --wait: lock].
+    /// command and thread-name sum over all processes; cause (by the wall clock) is why threads did not run. A list,
+    /// joined with commas, gives rows within rows in its order: process,thread,owner. With --alloc also what rows are
+    /// ranked by: live, peak, bytes, blocks, age or size. With --wait: lock, function or thread [default: owner; with
+    /// --total, --format csv or json: leaf; with --alloc: line; with --wait: lock].
     #[arg(long, value_name = "WHAT", value_parser = by, help_heading = "Which table")]
     pub by: Option<Rows>,
     /// The call tree, from the outermost function inwards.
@@ -98,6 +98,9 @@ pub struct Args {
     pub look: Look,
 }
 
+/// Levels of rows within rows at most.
+const MOST_LEVELS: usize = 8;
+
 /// What a row stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rows {
@@ -111,6 +114,59 @@ pub struct Rows {
     pub measure: Option<Measure>,
     /// Of waits: what is waited for.
     pub lock: bool,
+    /// The levels of a list, in the order in which they were typed.
+    pub(super) levels: [Option<Level>; MOST_LEVELS],
+}
+
+impl Rows {
+    /// The levels of rows within rows; one, or none, is no list.
+    pub(super) fn levels(&self) -> Vec<Level> {
+        self.levels.iter().copied().flatten().collect()
+    }
+
+    /// Whether rows of some level are these.
+    pub(super) fn has(&self, level: Level) -> bool {
+        self.levels.contains(&Some(level))
+    }
+
+    /// Whether rows of some level are functions.
+    pub(super) fn tells_functions(&self) -> bool {
+        self.by == Some(By::Function) || self.levels().iter().any(|level| matches!(level, Level::Function(_)))
+    }
+
+    /// Whether rows of some level are lines or addresses.
+    pub(super) fn tells_lines(&self) -> bool {
+        self.has(Level::Place(By::Line)) || self.has(Level::Place(By::Pc))
+    }
+
+    /// Whether the table has rows within rows. For programs one of each is a row with both, as it always was.
+    pub(super) fn is_nested(&self, args: &Args) -> bool {
+        let is_list = self.levels().len() > 1;
+        let is_plain = tree_is_wanted(args) || args.latency || args.total;
+        is_list && !is_plain && (args.format == Format::Text || self.is_long())
+    }
+
+    /// Whether more was typed than a process or thread and a place in code.
+    fn is_long(&self) -> bool {
+        let (parts, places): (Vec<Level>, Vec<Level>) =
+            self.levels().into_iter().partition(|level| matches!(level, Level::Part(_)));
+        parts.len() > 1 || places.len() > 1
+    }
+
+    /// The rows, for tables and trees that have no rows within rows.
+    ///
+    /// # Errors
+    /// More was typed than such a table has.
+    pub(super) fn with_one_of_each(self, table: &str) -> Result<Self> {
+        if self.is_long() {
+            let text = format!(
+                "{table} has one of owner, library, leaf, function, line, pc, object, cause, and one of thread, \
+                 thread-name, process, command"
+            );
+            return Err(Usage(text).into());
+        }
+        Ok(self)
+    }
 }
 
 /// What was typed as rows.
@@ -118,42 +174,55 @@ pub struct Rows {
 /// # Errors
 /// Says what could be typed.
 pub(crate) fn by(text: &str) -> Result<Rows, String> {
-    let (mut place, mut part, mut measure, mut lock) = (None, None, None, None);
-    let mut whose = Whose::Leaf;
+    let mut rows = Rows { whose: Whose::Leaf, ..Rows::default() };
+    let mut levels: Vec<Level> = Vec::new();
+    let (mut measures, mut locks) = (0, 0);
     for word in text.split(',') {
-        let before = match word {
-            "function" | "leaf" => place.replace(By::Function).map(drop),
-            "owner" | "library" => {
-                whose = if word == "owner" { Whose::Owner } else { Whose::Library };
-                place.replace(By::Function).map(drop)
+        let level = match word {
+            "function" | "leaf" => Level::Function(Whose::Leaf),
+            "owner" => Level::Function(Whose::Owner),
+            "library" => Level::Function(Whose::Library),
+            "line" => Level::Place(By::Line),
+            "pc" | "address" => Level::Place(By::Pc),
+            "cause" => Level::Place(By::Cause),
+            "object" | "module" => Level::Place(By::Object),
+            "thread" => Level::Part(Split::Thread),
+            "process" => Level::Part(Split::Process),
+            "command" => Level::Part(Split::Command),
+            "thread-name" => Level::Part(Split::ThreadName),
+            "lock" => {
+                (rows.lock, locks) = (true, locks + 1);
+                continue;
             }
-            "line" => place.replace(By::Line).map(drop),
-            "pc" | "address" => place.replace(By::Pc).map(drop),
-            "cause" => place.replace(By::Cause).map(drop),
-            "object" | "module" => place.replace(By::Object).map(drop),
-            "thread" => part.replace(Split::Thread).map(drop),
-            "process" => part.replace(Split::Process).map(drop),
-            "command" => part.replace(Split::Command).map(drop),
-            "thread-name" => part.replace(Split::ThreadName).map(drop),
-            "lock" => lock.replace(()),
-            word => match crate::memory::measure(word) {
-                Ok(known) => measure.replace(known).map(drop),
-                Err(_) => {
-                    return Err(
-                        "expected owner, library, leaf, function, line, pc, object, cause, thread, thread-name, \
-                         process or command"
-                            .into(),
-                    );
-                }
-            },
+            word => {
+                let known = crate::memory::measure(word).map_err(|_| {
+                    "expected owner, library, leaf, function, line, pc, object, cause, thread, thread-name, \
+                     process or command"
+                })?;
+                (rows.measure, measures) = (Some(known), measures + 1);
+                continue;
+            }
         };
-        if before.is_some() {
-            return Err("expected one of owner, library, leaf, function, line, pc, object, cause, and one of thread, \
-                        thread-name, process, command"
-                .into());
+        if levels.contains(&level) {
+            return Err(format!("{} is there twice", level.as_word()));
+        }
+        levels.push(level);
+    }
+    if measures > 1 || locks > 1 {
+        return Err("expected one of what rows are ranked by".into());
+    }
+    if levels.len() > MOST_LEVELS {
+        return Err(format!("expected {MOST_LEVELS} levels at most"));
+    }
+    for (at, level) in levels.iter().enumerate() {
+        rows.levels[at] = Some(*level);
+        match *level {
+            Level::Part(split) => rows.split = split,
+            Level::Function(whose) => (rows.by, rows.whose) = (Some(By::Function), whose),
+            Level::Place(by) => rows.by = Some(by),
         }
     }
-    Ok(Rows { by: place, whose, split: part.unwrap_or(Split::Merged), measure, lock: lock.is_some() })
+    Ok(rows)
 }
 
 impl Args {
@@ -168,6 +237,10 @@ impl Args {
             None if rows.whose != Whose::Leaf && tree_is_wanted(self) => {
                 Err(Usage("--by owner and --by library make tables; trees have all functions".into()).into())
             }
+            None if self.latency || self.total => {
+                rows.with_one_of_each("a table by latency or inclusive time")
+            }
+            None if tree_is_wanted(self) => rows.with_one_of_each("a tree"),
             None => Ok(rows),
             Some(measure) => {
                 Err(Usage(format!("--by {} ranks memory: it needs --alloc", measure.name())).into())

@@ -26,7 +26,7 @@ struct Ranked {
 
 impl Ranked {
     fn from_rows(rows: Option<Rows>) -> Result<Self> {
-        let rows = rows.unwrap_or_default();
+        let rows = rows.unwrap_or_default().with_one_of_each("a table of memory")?;
         if matches!(rows.split, Split::Thread | Split::ThreadName) {
             return Err(Usage("memory is counted by stack, not by thread: --by process".into()).into());
         }

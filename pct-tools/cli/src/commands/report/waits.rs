@@ -55,7 +55,8 @@ pub(super) fn run(args: &Args, paths: &[PathBuf], face: &Face) -> Result<ExitCod
     if args.path {
         return run_path(args, paths, face);
     }
-    let rows = args.by.unwrap_or(Rows { lock: true, ..Rows::default() });
+    let rows =
+        args.by.unwrap_or(Rows { lock: true, ..Rows::default() }).with_one_of_each("a table of waits")?;
     let of_tree = tree_is_wanted(args);
     let known = match rows {
         Rows { measure: Some(_), .. } => false,

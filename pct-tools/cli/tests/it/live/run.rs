@@ -383,15 +383,21 @@ fn answers_go_where_they_were_sent_or_are_an_error() {
             "{command}"
         );
     }
-    for keys in ["function,object", "thread,process", "thread,function,process"] {
+    // Tables of rows within rows have any list, but no level twice; trees have one of each.
+    for keys in ["function,object", "thread,process", "process,thread,function,line"] {
         let output = pct(d.path(), &["report", "--by", keys, "r"]);
+        assert_eq!(output.status.code(), Some(0), "{keys}: {}", err(&output));
+        let output = pct(d.path(), &["report", "--tree", "--by", keys, "r"]);
         assert_eq!(output.status.code(), Some(2), "{keys}");
         assert!(
-            err(&output).contains("one of owner, library, leaf, function, line, pc, object"),
+            err(&output).contains("a tree has one of owner, library, leaf, function, line, pc, object"),
             "{}",
             err(&output)
         );
     }
+    let output = pct(d.path(), &["report", "--by", "thread,function,thread", "r"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err(&output).contains("thread is there twice"), "{}", err(&output));
 }
 
 #[test]
