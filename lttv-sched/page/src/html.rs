@@ -15,6 +15,7 @@ use serde_json::json;
 use lttv_engine::time::Time;
 use lttv_modules::timeline::lanes::{LaneKind, STATES, runs};
 
+use crate::Recording;
 use crate::board::{Board, BoardRow, GAP, HEADING, colour_of_state, waiting_height};
 use crate::picture;
 use crate::search;
@@ -166,12 +167,25 @@ fn is_long(store: &Store, view: &View) -> bool {
     recordings.map(|recording| recording.windows.samples(from, to)).sum::<u64>() > LONG
 }
 
+/// What the events of the traces are: samples and the marks of programs, or other events.
+fn what_is_counted(store: &Store, events: u64) -> &'static str {
+    let recordings: Option<Vec<&Recording>> =
+        store.traces().map(|shown| shown.recording.as_deref()).collect();
+    match (recordings, events) {
+        (None, 1) => "event",
+        (None, _) => "events",
+        (Some(all), _) if all.iter().any(|recording| !recording.marks.is_empty()) => "samples and marks",
+        (Some(_), 1) => "sample",
+        (Some(_), _) => "samples",
+    }
+}
+
 fn facts(store: &Store, span: (i64, i64)) -> Markup {
     let events = events(store);
     html! {
         span { (duration(span.1.abs_diff(span.0))) }
         span id="events" {
-            (thousands(events)) @if store.traces().all(|t| t.recording.is_some()) { " samples and marks" } @else { " events" }
+            (thousands(events)) " " (what_is_counted(store, events))
             @if !store.is_whole() { " so far" }
         }
     }
@@ -362,7 +376,7 @@ fn lanes_markup(board: &Board, view: &View, span: (i64, i64)) -> Markup {
             @let (amount, meaning) = amount(row, ns);
             @if let Some(heading) = &row.heading {
                 div.process style={ "height:" (HEADING) "px" } {
-                    span.name title=(heading.process()) { (heading.process()) }
+                    span.what title=(heading.process()) { span.name { (heading.name) } span.number { "(" (heading.pid) ")" } }
                     span.amount title="threads of this process with lanes here" { (heading.lanes()) }
                 }
             }

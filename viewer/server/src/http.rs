@@ -125,8 +125,18 @@ impl Door {
         }
         match answers.answer_path(rest, query) {
             Some(reply) => Answer::Reply(reply),
-            None => refuse(404, "There is nothing here."),
+            None => Answer::Reply(Reply::Whole(self.nothing_there())),
         }
+    }
+
+    /// Whoever has the token may have followed an old link: the page has a way to the first one.
+    fn nothing_there(&self) -> Response {
+        let page = format!(
+            "<!DOCTYPE html><html lang=\"en\"><meta charset=\"utf-8\"><title>nothing here - pct</title>\
+             <p>There is nothing here. <a href=\"{}\">The first page</a></p></html>",
+            self.script
+        );
+        Response { status: 404, ..Response::page(Form::Html, page) }
     }
 
     fn is_own_host(&self, host: &str) -> bool {

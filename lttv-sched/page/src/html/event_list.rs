@@ -39,6 +39,8 @@ pub(super) fn markup(store: &Store, view: &View) -> Markup {
     let lanes = lanes_of_threads(store);
     let several = store.traces().len() > 1;
     let names: Vec<&str> = store.traces().map(|shown| short(&shown.name)).collect();
+    // Samples do not know where they were taken.
+    let has_cpus = listed.rows.iter().any(|row| row.cpu.is_some());
     html! {
         form.find action="tl" method="get" {
             @for (key, value) in crate::view::parts(&View { name: String::new(), at: None, tab: Some(Tab::Events), ..view.clone() }.query()) {
@@ -52,7 +54,7 @@ pub(super) fn markup(store: &Store, view: &View) -> Markup {
         div.tablebox { table.data.events {
             thead { tr {
                 th { "s" } th { "after" } @if several { th.l { "trace" } }
-                th { "CPU" } th.l { "thread" } th.l { "event" } th.l { "fields" }
+                @if has_cpus { th { "CPU" } } th.l { "thread" } th.l { "event" } th.l { "fields" }
             } }
             tbody {
                 @for (at, row) in listed.rows.iter().enumerate() {
@@ -62,9 +64,9 @@ pub(super) fn markup(store: &Store, view: &View) -> Markup {
                         td { a href=(link(&View { hit: Some(row.time), ..view.clone() })) data-ns=(row.time) { (since(origin, row.time, 0)) } }
                         td { @if let Some(before) = before { (duration(row.time.abs_diff(before.time))) } }
                         @if several { td.l { (names.get(row.trace).copied().unwrap_or("")) } }
-                        td title=(row.of) { @if let Some(cpu) = row.cpu { (cpu) } }
+                        @if has_cpus { td { @if let Some(cpu) = row.cpu { (cpu) } } }
                         td.l { (thread(view, row, lane)) }
-                        td.l { span.swatch style={ "background:" (colour_of_event(&row.name)) } {} (row.name) }
+                        td.l title=(row.of) { span.swatch style={ "background:" (colour_of_event(&row.name)) } {} (row.name) }
                         @let fields = pct_text::visible(bare(&row.fields));
                         td.l.fields title=(fields) { (fields) }
                     }

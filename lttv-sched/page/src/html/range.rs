@@ -28,10 +28,16 @@ pub(super) fn tab_of(store: &Store, view: &View) -> Option<Tab> {
     }
 }
 
-/// The tabs that have something to show: without samples there is no flame graph.
-fn tabs(store: &Store) -> impl Iterator<Item = (Tab, &'static str, &'static str)> {
+/// The tabs that have something to show: without samples there is no flame graph, and recordings of samples alone have
+/// no states.
+fn tabs(store: &Store, shown: Option<Tab>) -> impl Iterator<Item = (Tab, &'static str, &'static str)> {
     let sampled = store.traces().any(|shown| shown.recording.is_some());
-    Tab::ALL.into_iter().filter(move |(tab, ..)| sampled || !tab.is_of_samples())
+    let traced = store.traces().any(|shown| shown.recording.is_none());
+    let has_something = move |tab: Tab| match tab {
+        Tab::States => traced,
+        tab => sampled || !tab.is_of_samples(),
+    };
+    Tab::ALL.into_iter().filter(move |(tab, ..)| has_something(*tab) || shown == Some(*tab))
 }
 
 /// What is shown of the range, alone.
@@ -49,7 +55,7 @@ pub(super) fn window_markup(store: &Store, view: &View, nonce: Option<&str>) -> 
             @if let Some(name) = lane_name(store, view) { ", " (name) }
         }
         nav.tabs {
-            @for (each, _, title) in tabs(store) {
+            @for (each, _, title) in tabs(store, tab) {
                 @let there = View { tab: Some(each), at: None, ..view.clone() };
                 @if tab == Some(each) { span.current { (title) } } @else { a.control href=(link(&there)) data-tab=(each.as_word()) { (title) } }
             }

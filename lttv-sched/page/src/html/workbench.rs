@@ -53,14 +53,17 @@ fn asked<'s, T>(
 /// The part of the page about samples.
 pub(super) fn section(store: &Store, view: &View, tab: Tab, nonce: Option<&str>) -> Markup {
     let style = PictureStyle { palette: store.palette(), nonce };
+    let hottest = of_one_function(tab, view).then(|| with_hottest(store, view)).flatten();
+    let is_chosen = hottest.is_none();
+    let view = hottest.as_ref().unwrap_or(view);
     html! {
         (filters(view))
         (chips(view))
         div id="chosen" { (chosen_bar(store, view)) }
+        @if !is_chosen { p.soft { "This is the function with most time here. Others are chosen by a click: in a table, or in a picture." } }
         @if !store.traces().any(|shown| shown.recording.is_some()) {
             p.soft { "None of these has samples with functions. (pct view --timeline reads a recording's functions.)" }
-        } @else if matches!(tab, Tab::Sandwich | Tab::Source) && view.function.is_empty() {
-            p.soft { "Choose a function: in this table, or in a picture." }
+        } @else if of_one_function(tab, view) {
             (each(store, view, &Trees::None, |shown, sums| functions(shown, sums, view)))
         } @else {
             @match tab {
@@ -79,6 +82,20 @@ pub(super) fn section(store: &Store, view: &View, tab: Tab, nonce: Option<&str>)
     }
 }
 
+/// Whether a tab is about one function, and none is chosen.
+fn of_one_function(tab: Tab, view: &View) -> bool {
+    matches!(tab, Tab::Sandwich | Tab::Source) && view.function.is_empty()
+}
+
+/// The view with the function chosen that owns most of the range; `None` where there is no sample.
+fn with_hottest(store: &Store, view: &View) -> Option<View> {
+    let sums = asked(store, view, |r, w| r.windows.sums(w, &Trees::None)).into_iter();
+    let sums: Vec<WindowSums> = sums.filter_map(|(_, sums)| sums.ok()).collect();
+    let first = sums.iter().filter_map(|sums| ordered(sums, FunctionOrder::Owner).into_iter().next());
+    let hottest = first.max_by_key(|row| row.owned)?;
+    Some(View { function: hottest.name.clone(), ..view.clone() })
+}
+
 /// What the samples of a recording are amounts of.
 fn time_in(shown: &Shown) -> TimeOf {
     shown.recording.as_ref().map_or(TimeOf::Cpu, |recording| recording.time.clone())
@@ -91,7 +108,7 @@ fn each(store: &Store, view: &View, trees: &Trees, make: impl Fn(&Shown, &Window
             @match sums {
                 Err(why) => p.warning { (why) },
                 Ok(sums) => {
-                    p { b { (short(&shown.name)) } ": " (thousands(sums.samples)) " samples, " (seconds(sums.cpu_ns)) " " (time_in(shown).unit())
+                    p { b { (short(&shown.name)) } ": " (thousands(sums.samples)) @if sums.samples == 1 { " sample, " } @else { " samples, " } (seconds(sums.cpu_ns)) " " (time_in(shown).unit())
                         span.soft { " the same here: " code { (report(store, shown, view)) } } }
                     (files(view, at, shown.recording.as_ref().and_then(|recording| recording.windows.archive_name())))
                     @if sums.samples > 0 { (make(shown, &sums)) }
@@ -222,8 +239,18 @@ fn objects_of<'s>(store: &'s Store, name: &str) -> Vec<&'s str> {
     objects
 }
 
+/// Which way a picture's tree goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// From callers to what they call: time was spent where stacks end.
+    Calls,
+    /// From what ran to its callers: time was spent in the roots.
+    Callers,
+}
+
 /// Nodes as a picture's tree. A single root is the picture's root. With a view frames are links that choose a function.
-fn picture_tree(nodes: &[CallNode], view: Option<&View>, palette: &Palette) -> Tree {
+/// The legend is of where time was spent.
+fn picture_tree(nodes: &[CallNode], way: Way, view: Option<&View>, palette: &Palette) -> Tree {
     let mut roots = nodes.iter().filter(|node| node.parent.is_none());
     let only = roots.next().filter(|_| roots.next().is_none());
     let mut tree = Tree::new(only.map_or("all", |node| &node.name));
@@ -235,7 +262,11 @@ fn picture_tree(nodes: &[CallNode], view: Option<&View>, palette: &Palette) -> T
     let base = view.map(|view| choose(view, ""));
     let narrowest = if view.is_some() { NARROWEST } else { NARROWEST_IN_FILES };
     for node in nodes {
-        *groups.entry(&node.object).or_default() += node.ends_ns;
+        *groups.entry(&node.object).or_default() += match (way, node.parent) {
+            (Way::Calls, _) => node.ends_ns,
+            (Way::Callers, None) => node.total_ns,
+            (Way::Callers, Some(_)) => 0,
+        };
         let parent = match node.parent {
             None => Some(tree.root()),
             Some(at) => ids.get(at).copied().flatten(),
@@ -268,13 +299,8 @@ struct PictureStyle<'a> {
     nonce: Option<&'a str>,
 }
 
-fn picture(
-    nodes: &[CallNode],
-    view: &View,
-    title: &str,
-    (direction, order): (Direction, Order),
-    style: &PictureStyle<'_>,
-) -> Markup {
+fn picture(nodes: &[CallNode], view: &View, shape: Shape, style: &PictureStyle<'_>) -> Markup {
+    let Shape { title, direction, order, way } = shape;
     let options = Options {
         title: title.into(),
         weight: duration,
@@ -286,24 +312,45 @@ fn picture(
         ..Options::default()
     };
     html! {
-        figure.picture { (PreEscaped(svg(&picture_tree(nodes, Some(view), style.palette), &options))) }
+        figure.picture { (PreEscaped(svg(&picture_tree(nodes, way, Some(view), style.palette), &options))) }
         p.details { "\u{a0}" }
     }
 }
 
-/// Title and shape of the picture of a tab.
-fn shape_of(tab: Tab) -> (&'static str, (Direction, Order)) {
-    match tab {
-        Tab::Inverted => ("what ran, and its callers below it", (Direction::Icicle, Order::Name)),
-        Tab::Heavy => ("flame graph, heaviest on the left", (Direction::Icicle, Order::Weight)),
-        _ => ("flame graph", (Direction::Icicle, Order::Name)),
+/// What a picture is of, and how it is drawn.
+#[derive(Clone, Copy)]
+struct Shape {
+    title: &'static str,
+    direction: Direction,
+    order: Order,
+    way: Way,
+}
+
+impl Shape {
+    const CALLS: Shape =
+        Shape { title: "flame graph", direction: Direction::Icicle, order: Order::Name, way: Way::Calls };
+    const HEAVY: Shape =
+        Shape { title: "flame graph, heaviest on the left", order: Order::Weight, ..Shape::CALLS };
+    const INVERTED: Shape =
+        Shape { title: "what ran, and its callers below it", way: Way::Callers, ..Shape::CALLS };
+    const CALLEES: Shape = Shape { title: "callees", order: Order::Weight, ..Shape::CALLS };
+    /// Above those that they call.
+    const CALLERS: Shape =
+        Shape { title: "callers", direction: Direction::Flame, way: Way::Callers, ..Shape::CALLEES };
+
+    /// The picture of a tab.
+    fn from_tab(tab: Tab) -> Shape {
+        match tab {
+            Tab::Inverted => Shape::INVERTED,
+            Tab::Heavy => Shape::HEAVY,
+            _ => Shape::CALLS,
+        }
     }
 }
 
 fn flame(shown: &Shown, sums: &WindowSums, view: &View, tab: Tab, style: &PictureStyle<'_>) -> Markup {
-    let (title, shape) = shape_of(tab);
     html! {
-        @for nodes in &sums.trees { (picture(nodes, view, title, shape, style)) }
+        @for nodes in &sums.trees { (picture(nodes, view, Shape::from_tab(tab), style)) }
         (functions(shown, sums, view))
     }
 }
@@ -313,15 +360,13 @@ fn sandwich(shown: &Shown, sums: &WindowSums, view: &View, style: &PictureStyle<
         .trees
         .first()
         .map_or(0, |nodes| nodes.iter().filter(|node| node.parent.is_none()).map(|node| node.total_ns).sum());
-    let shapes =
-        [("callers", (Direction::Flame, Order::Weight)), ("callees", (Direction::Icicle, Order::Weight))];
     html! {
         @if total == 0 {
             p.soft { "No sample of this range has " (function(&view.function, 80)) " on its stack." }
         } @else {
             p { (function(&view.function, 80)) ": " (share(total, sums.cpu_ns)) " of the range, " (duration(total)) " with what it calls" }
-            @for (nodes, (title, shape)) in sums.trees.iter().zip(shapes) {
-                (picture(nodes, view, title, shape, style))
+            @for (nodes, shape) in sums.trees.iter().zip([Shape::CALLERS, Shape::CALLEES]) {
+                (picture(nodes, view, shape, style))
             }
         }
         (functions(shown, sums, view))
@@ -333,10 +378,10 @@ pub(crate) fn flame_file(recording: &Recording, window: &Window, view: &View) ->
     let tab = view.tab.unwrap_or_default();
     let trees = if tab == Tab::Inverted { Trees::Inverted } else { Trees::Calls };
     let sums = recording.windows.sums(window, &trees)?;
-    let (title, (direction, order)) = shape_of(tab);
+    let Shape { title, direction, order, way } = Shape::from_tab(tab);
     let options = Options { title: title.into(), weight: duration, direction, order, ..Options::default() };
     let nodes = sums.trees.into_iter().next().unwrap_or_default();
-    Ok(svg(&picture_tree(&nodes, None, &Palette::from_weights(&recording.groups)), &options))
+    Ok(svg(&picture_tree(&nodes, way, None, &Palette::from_weights(&recording.groups)), &options))
 }
 
 /// The time that a table in this order is about.

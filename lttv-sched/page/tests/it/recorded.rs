@@ -69,7 +69,8 @@ impl Naive {
 }
 
 fn node(parent: Option<usize>, name: &str, own: u64, ends: u64, total: u64) -> CallNode {
-    let (name, object) = (name.into(), "prog".into());
+    let object = FUNCTIONS.iter().find(|function| function.0 == name).map_or("prog", |function| function.1);
+    let (name, object) = (name.into(), object.into());
     CallNode { parent, name, object, own_ns: own, ends_ns: ends, total_ns: total }
 }
 

@@ -61,6 +61,50 @@ fn every_picture_of_a_range_has_the_same_sum() {
 }
 
 #[test]
+fn what_is_about_one_function_begins_with_the_one_that_has_most_time() {
+    let page = page();
+    let most = json(&get(&page, "/tl/window.json", "").body)["recordings"][0]["functions"][0]["name"].clone();
+    let most: String = most.as_str().expect("a name").bytes().map(|byte| format!("%{byte:02x}")).collect();
+    for tab in ["sandwich", "source"] {
+        let html = get(&page, "/tl/window", &format!("tab={tab}")).body;
+        let chosen = get(&page, "/tl/window", &format!("tab={tab}&fn={most}")).body;
+        assert!(html.contains("This is the function with most time here."), "{tab}: {html}");
+        assert!(!chosen.contains("This is the function with most"), "{tab}");
+        let pictures =
+            |html: &str| (html.matches("<figure").count(), html.matches("class=\"data listing\"").count());
+        assert_eq!(pictures(&html), pictures(&chosen), "{tab}");
+        assert_ne!(pictures(&html), (0, 0), "{tab}");
+    }
+    // What has no sample has no such function.
+    let empty = get(&page, "/tl/window", "tab=sandwich&function=nosuch").body;
+    assert!(!empty.contains("This is the function") && !empty.contains("<figure"), "{empty}");
+}
+
+#[test]
+fn legends_are_of_where_time_was_spent_in_pictures_of_callers_too() {
+    let page = page();
+    let keys = |tab: &str| -> Vec<String> {
+        let html = get(&page, "/tl/window", &format!("tab={tab}")).body;
+        let picture = html.split("<figure").nth(1).unwrap_or_default();
+        let keys = picture.split("class=\"s\" x=\"17\"").skip(1);
+        keys.filter_map(|key| Some(key.split('>').nth(1)?.split('<').next()?.to_owned())).collect()
+    };
+    let spent = keys("flame");
+    assert!(spent.len() > 1, "{spent:?}");
+    assert_eq!(keys("inverted"), spent);
+    assert_eq!(keys("heavy"), spent);
+}
+
+#[test]
+fn a_recording_of_samples_has_neither_processors_nor_states() {
+    let page = page();
+    let html = get(&page, "/tl/window", "tab=events").body;
+    assert!(!html.contains(">CPU</th>") && !html.contains("data-tab=\"states\""), "{html}");
+    // Whoever comes by an old address still has the tab.
+    assert!(get(&page, "/tl/window", "tab=states").body.contains("Choose the lane of a thread"));
+}
+
+#[test]
 fn filters_and_transforms_stand_in_the_address_and_can_be_taken_away() {
     let page = page();
     let count = |query: &str| {
