@@ -13,6 +13,7 @@ use anyhow::Result;
 use args::OVER_LIMIT;
 use pct_profile::diff::{Compare, Diff};
 use pct_profile::flat::Order;
+use pct_profile::fold::Whose;
 use pct_profile::text::{diff, json_line};
 use pct_profile::{Flat, Profile, Split};
 use std::path::PathBuf;
@@ -35,14 +36,22 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         }
         return memory::run(args, (before_path, after_path), face);
     }
-    if let Some(measure) = args.by.measure {
+    let typed = args.by.unwrap_or_default();
+    if let Some(measure) = typed.measure {
         return Err(Usage(format!("--by {} compares memory: it needs --alloc", measure.name())).into());
     }
-    let by = args.by.by.unwrap_or_default();
+    let by = typed.by.unwrap_or_default();
+    // What programs read stays as it was. Ranked by inclusive time each function has a row.
+    let for_people = args.format == Format::Text && !args.total && typed.by.is_none();
+    let whose = typed.whose.unwrap_or(if for_people { Whose::Owner } else { Whose::Leaf });
     let order = if args.total { Order::Total } else { Order::Own };
     let load = |path: &PathBuf| -> Result<(Profile, Flat)> {
-        let profile = look::load_any_quantity(std::slice::from_ref(path), &args.look.options(), face)?;
-        let flat = Flat::count_cells(&profile, &args.look.cells(&profile), Some(by), Split::Merged, order);
+        let mut profile = look::load_any_quantity(std::slice::from_ref(path), &args.look.options(), face)?;
+        let cells = args.look.cells(&profile);
+        let flat = match whose {
+            Whose::Leaf => Flat::count_cells(&profile, &cells, Some(by), Split::Merged, order),
+            whose => Flat::count_owners(&mut profile, &cells, whose, Split::Merged, order),
+        };
         Ok((profile, flat))
     };
     let (before, after) = (load(before_path)?, load(after_path)?);

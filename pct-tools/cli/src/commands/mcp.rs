@@ -378,8 +378,9 @@ fn calls(desk: &mut Desk, given: &Given<'_>) -> Result<String> {
 
 fn compare(_: &mut Desk, given: &Given<'_>) -> Result<String> {
     let load = |path: &Path| -> Result<(Profile, Flat)> {
-        let profile = look::load_any_quantity_quietly(&[path.to_owned()], &look::defaults())?;
-        let flat = Flat::count_cells(&profile, &profile.cells, Some(By::Function), Split::Merged, Order::Own);
+        let mut profile = look::load_any_quantity_quietly(&[path.to_owned()], &look::defaults())?;
+        let cells = profile.cells.clone();
+        let flat = Flat::count_owners(&mut profile, &cells, Whose::Owner, Split::Merged, Order::Own);
         Ok((profile, flat))
     };
     let before_path = Path::new(given.needed("before")?);

@@ -225,6 +225,34 @@ fn what_changed_is_told_from_chance() {
 }
 
 #[test]
+fn what_changed_is_told_of_the_programs_own_functions() {
+    // The same work is done by another function of the C library.
+    let sample = |leaf: &str, at: u32, period: u32| {
+        format!(
+            "prog 10 1.{at:06}: {period} cycles:\n\t2000 {leaf} (/usr/lib/libc.so.6)\n\t1000 handle (/opt/prog)\n\n"
+        )
+    };
+    let samples =
+        |leaf: &str, period: u32| -> String { (0..100).map(|at| sample(leaf, at, period)).collect() };
+    let dir = folder(&[("a.txt", &samples("memcpy", 70)), ("b.txt", &samples("memmove", 120))]);
+    let diff = |words: &[&str]| {
+        let (text, said, status) = pct(dir.path(), &[&["diff", "a.txt", "b.txt"], words].concat());
+        assert_eq!(status, 0, "{said}");
+        text
+    };
+    let names = |text: &str| -> Vec<String> {
+        let rows = text.lines().skip_while(|line| !line.contains("function")).skip(1);
+        rows.filter_map(|line| Some(line.split_whitespace().nth(4)?.to_owned())).collect()
+    };
+    assert_eq!(names(&diff(&[])), ["handle"], "{}", diff(&[]));
+    assert_eq!(names(&diff(&["--by", "leaf"])), ["memmove", "memcpy"]);
+    assert_eq!(names(&diff(&["--by", "library"])), ["memmove", "memcpy"]);
+    // Programs read what they always read.
+    assert_eq!(diff(&["--format", "csv"]), diff(&["--format", "csv", "--by", "function"]));
+    assert!(diff(&["--format", "csv", "--by", "owner"]).contains(",handle\n"));
+}
+
+#[test]
 fn a_list_of_levels_gives_rows_within_rows_in_its_order() {
     let dir = folder(&[("a.folded", "main;parse;read 30\nmain;parse 40\nmain;write;read 20\nmain 10\n")]);
     let said = |words: &[&str]| {

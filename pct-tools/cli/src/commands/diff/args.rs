@@ -3,6 +3,7 @@
 use crate::look::{Format, Look};
 use crate::memory::MemoryLook;
 use pct_profile::By;
+use pct_profile::fold::Whose;
 use pct_profile::memory::Measure;
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ use std::path::PathBuf;
   pct diff --base pct-render-4711 pct-render-4802   the same
   pct diff --shares before/ after/            runs of different length
   pct diff --total before/ after/             functions with all that they call
+  pct diff --by leaf before/ after/           functions of libraries and runtimes in rows of their own
   pct diff --by object --format csv a.pct b.pct
   pct diff --fail-over 5% --significant main/ branch/   a gate for CI: status 3 if more
   pct diff --alloc before/ after/             live memory: what grew
@@ -35,9 +37,12 @@ pub struct Args {
     /// Compare functions with all that they call, instead of what they spend themselves.
     #[arg(long)]
     pub total: bool,
-    /// What a row is: function, line or object. With --alloc also what is compared: live, peak, bytes or blocks.
-    #[arg(long, value_name = "WHAT", default_value = "function", value_parser = rows)]
-    pub by: Rows,
+    /// What a row is: owner (the function of the program's own language that ran or called what ran), library (the
+    /// first function that it called), leaf or function (the machine's function that ran), line or object. With --alloc
+    /// function, line or object, and what is compared: live, peak, bytes or blocks [default: owner; with --total,
+    /// --alloc, --format csv or json: function].
+    #[arg(long, value_name = "WHAT", value_parser = rows)]
+    pub by: Option<Rows>,
     /// Rows of the table.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 30, allow_negative_numbers = true, value_parser = crate::look::number)]
     pub rows: usize,
@@ -63,6 +68,8 @@ pub struct Args {
 pub struct Rows {
     /// Function, line or object, if it was typed.
     pub by: Option<By>,
+    /// Which function of its stack a sample is given to, if functions were typed.
+    pub whose: Option<Whose>,
     /// What is compared, if it was typed.
     pub measure: Option<Measure>,
 }
@@ -71,7 +78,14 @@ fn rows(text: &str) -> Result<Rows, String> {
     let mut rows = Rows::default();
     for word in text.split(',') {
         let before = match word {
-            "function" => rows.by.replace(By::Function).map(drop),
+            "function" | "leaf" | "owner" | "library" => {
+                rows.whose = Some(match word {
+                    "owner" => Whose::Owner,
+                    "library" => Whose::Library,
+                    _ => Whose::Leaf,
+                });
+                rows.by.replace(By::Function).map(drop)
+            }
             "line" => rows.by.replace(By::Line).map(drop),
             "object" => rows.by.replace(By::Object).map(drop),
             _ => match crate::memory::measure(word) {
@@ -80,14 +94,17 @@ fn rows(text: &str) -> Result<Rows, String> {
                 }
                 _ => {
                     return Err(
-                        "expected function, line or object; of memory also live, peak, bytes or blocks"
+                        "expected owner, library, leaf, function, line or object; of memory also live, peak, bytes \
+                         or blocks"
                             .into(),
                     );
                 }
             },
         };
         if before.is_some() {
-            return Err("expected one of function, line, object, and one of live, peak, bytes, blocks".into());
+            return Err("expected one of owner, library, leaf, function, line, object, and one of live, peak, bytes, \
+                        blocks"
+                .into());
         }
     }
     Ok(rows)

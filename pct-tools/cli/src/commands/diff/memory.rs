@@ -7,6 +7,7 @@ use crate::look::{self, Format};
 use crate::memory::{load, warn_of_incomplete_log};
 use anyhow::Result;
 use pct_profile::Profile;
+use pct_profile::fold::Whose;
 use pct_profile::load::WantedMemory;
 use pct_profile::memory::growth::{Side, between, over_time};
 use pct_profile::memory::{Measure, MemoryDiff, Selection, When};
@@ -45,8 +46,12 @@ pub(super) fn run(args: &Args, (before, after): (&Path, &Path), face: &Face) -> 
     if args.memory.at.is_some() {
         return Err(Usage("with diff an instant is named behind its recording: run/@10s".into()).into());
     }
+    let typed = args.by.unwrap_or_default();
+    if matches!(typed.whose, Some(Whose::Owner | Whose::Library)) {
+        return Err(Usage("--by owner and --by library compare CPU time, not memory".into()).into());
+    }
     let (before, after) = (Instant::parse(before), Instant::parse(after));
-    let measure = args.by.measure.unwrap_or_default();
+    let measure = typed.measure.unwrap_or_default();
     if measure != Measure::Live && (before.at.is_some() || after.at.is_some()) {
         return Err(Usage(
             "at an instant it is known what was live, not what was allocated until then".into(),
@@ -74,7 +79,7 @@ fn compare(
     measure: Measure,
     face: &Face,
 ) -> Result<MemoryDiff> {
-    let by = args.by.by.unwrap_or_default();
+    let by = args.by.and_then(|typed| typed.by).unwrap_or_default();
     let selection = args.memory.selection(&args.look, measure);
     if before.path == after.path && (before.at.is_some() || after.at.is_some()) {
         let profile = loaded(args, before, WantedMemory::Log, face)?;
