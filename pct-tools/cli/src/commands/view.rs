@@ -161,7 +161,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let first = match &args.base {
         Some(base) => Cmd::Diff {
             base: name_of(base),
-            what: DiffWhat::Procs,
+            what: DiffWhat::Owners,
             incl: Incl::Own,
             scale: DiffScale::Absolute,
         },

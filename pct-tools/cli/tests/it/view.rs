@@ -250,6 +250,18 @@ fn what_changed_is_told_of_the_programs_own_functions() {
     // Programs read what they always read.
     assert_eq!(diff(&["--format", "csv"]), diff(&["--format", "csv", "--by", "function"]));
     assert!(diff(&["--format", "csv", "--by", "owner"]).contains(",handle\n"));
+    // So does the page; without owners it compares functions.
+    let page = |what: &str| {
+        let query = format!("diff/a.txt/{what}/self/absolute");
+        let (text, said, status) = pct(dir.path(), &["view", "--base", "a.txt", "--json", &query, "b.txt"]);
+        assert_eq!(status, 0, "{said}");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let rows = value["report"]["diff"]["Ok"]["rows"].as_array().expect("rows").clone();
+        rows.into_iter()
+            .map(|row| (row["name"].clone(), row["own"]["before"].clone(), row["own"]["after"].clone()))
+    };
+    assert_eq!(page("owners").collect::<Vec<_>>(), [("handle".into(), 7000.into(), 12000.into())]);
+    assert_eq!(page("procs").count(), 3);
 }
 
 #[test]

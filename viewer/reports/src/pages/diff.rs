@@ -14,36 +14,53 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &DiffReport) -> Display {
     let mut d = Display::new(format!("What changed from {} to {}", r.base, name_of(ctx)));
     d.items.push(Item::Text(summary(r)));
     d.items.push(choices(ctx, r));
-    if r.tree.len() > 1 {
-        d.items.push(Item::Heading("After".to_owned()));
-        d.items.push(picture(ctx, r, false));
-        d.items.push(Item::Heading("Before: what is outlined is gone".to_owned()));
-        d.items.push(picture(ctx, r, true));
-    }
-    d.items.push(Item::Heading(match r.what {
-        DiffWhat::Procs => format!("{}s", ctx.words().proc),
-        DiffWhat::Cliques => "Call contexts".to_owned(),
-    }));
-    d.items.push(Item::Text(if r.chance_known {
-        "Sure: how many standard deviations of the sampling error a change is away from none. In bold, from 3.3 on, it is more \
-         than chance, even for one row of a thousand. Empty: no change."
-            .to_owned()
-    } else if r.measured.is_some() {
-        "The number of samples is not known, so it is not known which changes may be chance.".to_owned()
-    } else {
-        "Call sequence numbers are counted, not sampled: each change is one.".to_owned()
-    }));
-    if r.rows.is_empty() {
-        d.items.push(Item::Text("Nothing to compare.".to_owned()));
-    } else {
-        d.items.push(Item::Table(table(ctx, r)));
-    }
+    let (pictures, table) = (pictures(ctx, r), listed(ctx, r));
+    // A table that is seen at a glance is the answer; a long one would hide the pictures.
+    let parts = if r.rows.len() <= MOST_AT_A_GLANCE { [table, pictures] } else { [pictures, table] };
+    d.items.extend(parts.into_iter().flatten());
     d.crumbs = ctx.crumbs(vec![
         ctx.link(Cmd::Recordings, "Recordings"),
         ctx.link(ctx.cmd.clone(), format!("since {}", r.base)),
     ]);
     d.controls = vec![ctx.general_controls()];
     d
+}
+
+/// Rows of a table that stands above the pictures.
+const MOST_AT_A_GLANCE: usize = 40;
+
+fn pictures(ctx: &Ctx<'_>, r: &DiffReport) -> Vec<Item> {
+    if r.tree.len() <= 1 {
+        return Vec::new();
+    }
+    vec![
+        Item::Heading("After".to_owned()),
+        picture(ctx, r, false),
+        Item::Heading("Before: what is outlined is gone".to_owned()),
+        picture(ctx, r, true),
+    ]
+}
+
+/// The table with its heading.
+fn listed(ctx: &Ctx<'_>, r: &DiffReport) -> Vec<Item> {
+    let heading = match r.what {
+        DiffWhat::Owners => "Whose time it was".to_owned(),
+        DiffWhat::Procs => format!("{}s", ctx.words().proc),
+        DiffWhat::Cliques => "Call contexts".to_owned(),
+    };
+    let meaning = if r.chance_known {
+        "Sure: how many standard deviations of the sampling error a change is away from none. In bold, from 3.3 on, it is more \
+         than chance, even for one row of a thousand. Empty: no change."
+    } else if r.measured.is_some() {
+        "The number of samples is not known, so it is not known which changes may be chance."
+    } else {
+        "Call sequence numbers are counted, not sampled: each change is one."
+    };
+    let rows = match r.rows.is_empty() {
+        true => Item::Text("Nothing to compare.".to_owned()),
+        false => Item::Table(table(ctx, r)),
+    };
+    vec![Item::Heading(heading), Item::Text(meaning.to_owned()), rows]
 }
 
 fn name_of(ctx: &Ctx<'_>) -> String {
@@ -91,7 +108,7 @@ fn summary(r: &DiffReport) -> String {
         ));
     }
     let what = match r.what {
-        DiffWhat::Procs => ["row", "rows"],
+        DiffWhat::Owners | DiffWhat::Procs => ["row", "rows"],
         DiffWhat::Cliques => ["call context", "call contexts"],
     };
     if r.chance_known {
@@ -108,23 +125,23 @@ fn summary(r: &DiffReport) -> String {
 
 fn choices(ctx: &Ctx<'_>, r: &DiffReport) -> Item {
     let to = |what: DiffWhat, incl: Incl, scale: DiffScale, label: &str| {
-        let cmd = Cmd::Diff { base: r.base.clone(), what, incl, scale };
-        if cmd == *ctx.cmd {
-            Item::Current(label.to_owned())
-        } else {
-            Item::Link(crate::display::Link::control(cmd, &ctx.prefs, label))
+        if (what, incl, scale) == (r.what, r.incl, r.scale) {
+            return Item::Current(label.to_owned());
         }
+        let cmd = Cmd::Diff { base: r.base.clone(), what, incl, scale };
+        Item::Link(crate::display::Link::control(cmd, &ctx.prefs, label))
     };
     let line = |title: &str, items: Vec<Item>| {
         Item::List(List { class: ListClass::Horizontal, title: Some(format!("{title}:")), items })
     };
     let words = ctx.words();
+    let kinds = DiffWhat::ALL.iter().filter(|w| r.owners_known || **w != DiffWhat::Owners);
     let what = |w: DiffWhat| if w == DiffWhat::Procs { words.procs } else { w.label() };
     Item::List(List {
         class: ListClass::Plain,
         title: None,
         items: vec![
-            line("compare", DiffWhat::ALL.iter().map(|&w| to(w, r.incl, r.scale, what(w))).collect()),
+            line("compare", kinds.map(|&w| to(w, r.incl, r.scale, what(w))).collect()),
             line(
                 "colour and order by change of",
                 Incl::ALL.iter().map(|&i| to(r.what, i, r.scale, i.label())).collect(),

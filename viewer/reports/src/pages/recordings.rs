@@ -56,7 +56,7 @@ fn table(ctx: &Ctx<'_>, r: &RecordingsReport) -> Table {
         }
         let cmd = Cmd::Diff {
             base: e.name.clone(),
-            what: DiffWhat::Procs,
+            what: DiffWhat::Owners,
             incl: Incl::Own,
             scale: DiffScale::Absolute,
         };

@@ -228,6 +228,8 @@ words! {
 words! {
     /// The key by which two profiles are matched.
     DiffWhat {
+        /// Owners of time by name and module: functions with what worked for them.
+        Owners = "owners", "whose time it was";
         /// Procedures by name and module.
         Procs = "procs", "procedures";
         /// Cliques by the path to them.

@@ -9,7 +9,7 @@ use crate::analysis::Failure;
 use crate::query::{DiffScale, DiffWhat, Incl};
 use crate::subject::Subject;
 use pct_deep::measured::Measured;
-use pct_deep::native::FunctionFacts;
+use pct_deep::native::{FunctionFacts, OwnerFacts};
 use pct_deep::{CliqueId, Id, IdVec, Profile, PsId};
 use pct_num::{CLEAR, Sampled, significance};
 use serde::Serialize;
@@ -22,8 +22,10 @@ pub struct DiffReport {
     pub base: String,
     /// The program in it.
     pub base_program: String,
-    /// The key of the match.
+    /// The key of the match. It is [`DiffWhat::Procs`] where owners were asked for and are not known of both.
     pub what: DiffWhat,
+    /// Whether owners are known of both profiles.
+    pub owners_known: bool,
     /// The cost that rows are ordered by.
     pub incl: Incl,
     /// How costs are compared.
@@ -130,6 +132,7 @@ impl std::ops::AddAssign for Sum {
 /// One side of the comparison.
 struct Side<'a> {
     profile: &'a Profile,
+    owners: &'a [OwnerFacts],
     facts: &'a [FunctionFacts],
     /// Nanoseconds of an average sample; 0: unknown.
     quantum: f64,
@@ -143,6 +146,7 @@ impl<'a> Side<'a> {
         let total = subject.profile.root_total().quanta as f64;
         Side {
             profile: &subject.profile,
+            owners: side.map_or(&[], |s| s.owners.as_slice()),
             facts: side.map_or(&[], |s| s.functions.as_slice()),
             quantum: if samples == 0 { 0.0 } else { total / samples as f64 },
             factor,
@@ -232,7 +236,10 @@ pub fn compare(
     };
     let (a, b) = (Side::new(older, 1.0), Side::new(newer, factor));
     let tree = Tree::new(&a, &b);
+    let owners_known = !a.owners.is_empty() && !b.owners.is_empty();
+    let what = if what == DiffWhat::Owners && !owners_known { DiffWhat::Procs } else { what };
     let mut rows = match what {
+        DiffWhat::Owners => owners(&a, &b, chance_known),
         DiffWhat::Procs => procs(&a, &b, chance_known),
         DiffWhat::Cliques => tree.rows(chance_known),
     };
@@ -254,6 +261,7 @@ pub fn compare(
         base: base.to_owned(),
         base_program: older.profile.program().into_owned(),
         what,
+        owners_known,
         incl,
         scale,
         unit: match newer.measured() {
@@ -279,8 +287,11 @@ struct Pair {
     newer: Option<u32>,
 }
 
+/// Pairs by name and module.
+type Pairs = HashMap<(String, String), Pair>;
+
 fn procs(a: &Side<'_>, b: &Side<'_>, chance_known: bool) -> Vec<DiffRow> {
-    let mut pairs: HashMap<(String, String), Pair> = HashMap::new();
+    let mut pairs = Pairs::new();
     for (i, side) in [a, b].into_iter().enumerate() {
         let root = side.profile.pd_ps(side.profile.root());
         for ps in side.profile.pss().filter(|&ps| ps != root) {
@@ -297,6 +308,33 @@ fn procs(a: &Side<'_>, b: &Side<'_>, chance_known: bool) -> Vec<DiffRow> {
             }
         }
     }
+    rows_of(pairs, chance_known)
+}
+
+/// What functions own: their own time and that of what worked for them.
+fn owners(a: &Side<'_>, b: &Side<'_>, chance_known: bool) -> Vec<DiffRow> {
+    let mut pairs = Pairs::new();
+    let cost = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+    for (i, side) in [a, b].into_iter().enumerate() {
+        for owner in side.owners {
+            // What a runtime does for itself is no function's.
+            let ps = Some(owner.ps).filter(|ps| *ps > 0).and_then(|ps| side.profile.ps_id(i64::from(ps)));
+            let (name, module) = match ps {
+                Some(ps) => (side.profile.unqualified_name(ps), side.profile.ps_module_name(ps).into_owned()),
+                None => (owner.name.clone(), String::new()),
+            };
+            let pair = pairs.entry((name, module)).or_default();
+            pair.own[i] += side.sum(cost(owner.ns));
+            pair.total[i] += side.sum(cost(owner.total_ns));
+            if i == 1 {
+                pair.newer = ps.map(Id::number);
+            }
+        }
+    }
+    rows_of(pairs, chance_known)
+}
+
+fn rows_of(pairs: Pairs, chance_known: bool) -> Vec<DiffRow> {
     pairs
         .into_iter()
         .map(|((name, module), p)| DiffRow {

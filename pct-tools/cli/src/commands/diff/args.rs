@@ -14,7 +14,7 @@ use std::path::PathBuf;
   pct diff --base pct-render-4711 pct-render-4802   the same
   pct diff --shares before/ after/            runs of different length
   pct diff --total before/ after/             functions with all that they call
-  pct diff --by leaf before/ after/           functions of libraries and runtimes in rows of their own
+  pct diff --by leaf before/ after/           each function of libraries and runtimes
   pct diff --by object --format csv a.pct b.pct
   pct diff --fail-over 5% --significant main/ branch/   a gate for CI: status 3 if more
   pct diff --alloc before/ after/             live memory: what grew
