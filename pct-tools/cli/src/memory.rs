@@ -5,11 +5,11 @@ use crate::errors::Usage;
 use crate::face::Face;
 use crate::look::{self, Look};
 use anyhow::{Result, bail};
-use pct_profile::Profile;
 use pct_profile::load::run::Info;
 use pct_profile::load::{Options, WantedMemory};
 use pct_profile::memory::{Measure, MemoryCell, Selection, When};
 use pct_profile::text::numbers::seconds;
+use pct_profile::{Pattern, Profile};
 use pct_symbols::allocator::{self, Inside, Linkage};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,9 +24,13 @@ pub struct MemoryLook {
     /// What was live at this time after the start, e.g. 10s.
     #[arg(long, value_name = "TIME", value_parser = look::time, requires = "alloc")]
     pub at: Option<u64>,
-    /// Show also the frames of malloc, of operator new and of the standard libraries that call them.
+    /// Show also the frames of malloc, of operator new, of the standard libraries that call them, and of functions that
+    /// only pass requests on (zmalloc, xstrdup).
     #[arg(long, requires = "alloc")]
     pub all_frames: bool,
+    /// Functions that allocate for their callers, beside those that are known by name: their callers are shown.
+    #[arg(long, value_name = "REGEX", requires = "alloc", conflicts_with = "all_frames")]
+    pub hide: Option<Pattern>,
 }
 
 /// By what memory is ranked, as it is typed.
@@ -77,7 +81,7 @@ impl MemoryLook {
     pub fn selection(&self, look: &Look, by: Measure) -> Selection {
         let filter = look.filter();
         let when = self.at.map_or(When::End, When::At);
-        Selection { by, when, all_frames: self.all_frames, filter }
+        Selection { by, when, all_frames: self.all_frames, hide: self.hide.clone(), filter }
     }
 }
 

@@ -107,6 +107,97 @@ pub(crate) fn is_allocator(name: &str) -> bool {
     ALLOCATE.contains(&stem) || is_of_c_library(stem) || is_of_standard_library(name)
 }
 
+/// How names of functions end that pass a request on to an allocator.
+const CORES: &[&str] = &[
+    "malloc", "calloc", "realloc", "zalloc", "palloc", "mallocz", "callocz", "memalign", "strdup", "strndup",
+    "memdup",
+];
+/// What may stand behind that: how it is done, not for what.
+const MANNERS: &[&str] = &[
+    "_",
+    "0",
+    "1",
+    "2",
+    "4",
+    "6",
+    "8",
+    "add",
+    "alarm",
+    "aligned",
+    "array",
+    "base",
+    "checked",
+    "debug",
+    "default",
+    "die",
+    "ex",
+    "f",
+    "fail",
+    "fallback",
+    "finish",
+    "flags",
+    "huge",
+    "impl",
+    "internal",
+    "large",
+    "locked",
+    "mul",
+    "n",
+    "nn",
+    "no",
+    "nofail",
+    "or",
+    "raw",
+    "real",
+    "safe",
+    "size",
+    "small",
+    "try",
+    "unchecked",
+    "unlocked",
+    "usable",
+    "with",
+    "wrapper",
+    "x",
+    "zero",
+];
+/// Others that allocate for whoever calls them, by their whole name: of PostgreSQL, GLib, nginx and GCC.
+const POOLS: &[&str] = &[
+    "AllocSetAlloc",
+    "AllocSetRealloc",
+    "MemoryContextAlloc",
+    "MemoryContextAllocExtended",
+    "MemoryContextAllocZero",
+    "g_slice_alloc",
+    "g_slice_alloc0",
+    "ggc_internal_alloc",
+    "ggc_internal_cleared_alloc",
+    "ngx_alloc",
+    "ngx_pnalloc",
+];
+
+/// Whether a program's function passes requests on to an allocator, by its name: `zmalloc`, `sqlite3DbMallocRawNN`,
+/// `CRYPTO_zalloc`, `node::UncheckedMalloc<char>`. What it allocates is its caller's.
+pub(crate) fn passes_requests_on(name: &str) -> bool {
+    let stem = stem(name);
+    let own = stem.split('<').next().unwrap_or(stem);
+    let own = own.rsplit("::").next().unwrap_or(own);
+    if POOLS.contains(&own) {
+        return true;
+    }
+    let lower = own.to_ascii_lowercase();
+    let mut rest = lower.as_str();
+    loop {
+        if CORES.iter().any(|core| rest.ends_with(core)) {
+            return true;
+        }
+        match MANNERS.iter().find_map(|manner| rest.strip_suffix(manner)) {
+            Some(shorter) => rest = shorter,
+            None => return false,
+        }
+    }
+}
+
 /// Whether all that a function calls is work of the allocator too.
 pub(crate) fn allocates_or_frees(name: &str) -> bool {
     // Newer Rust compilers write that before them.
@@ -133,6 +224,49 @@ pub(crate) fn is_linked_c_library(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_that_pass_requests_on_are_told_by_their_names() {
+        for name in [
+            "zmalloc",
+            "ztrymalloc_usable_internal",
+            "zrealloc_usable",
+            "sqlite3DbMallocRawNN",
+            "sqlite3_malloc64",
+            "sqlite3DbStrDup",
+            "mallocWithAlarm",
+            "CRYPTO_zalloc",
+            "xstrdup",
+            "do_xmalloc",
+            "rb_xmalloc_mul_add",
+            "objspace_xmalloc0",
+            "Perl_safesysrealloc",
+            "_safe_emalloc",
+            "palloc0",
+            "MemoryContextAlloc",
+            "av_mallocz_array",
+            "ngx_pcalloc",
+            "node::UncheckedMalloc<char>(unsigned long)",
+            "xmalloc.part.0",
+        ] {
+            assert!(passes_requests_on(name), "{name}");
+        }
+        for name in [
+            "main",
+            "my_malloc_user",
+            "mallocate",
+            "Session::malloc_all(int)",
+            "alloc_session",
+            "page_alloc",
+            "Arena::alloc",
+            "",
+            "_",
+            "n",
+            "std::vector<malloc>::push_back",
+        ] {
+            assert!(!passes_requests_on(name), "{name}");
+        }
+    }
 
     #[test]
     fn functions_of_allocators_are_told_by_their_names() {

@@ -11,7 +11,8 @@ use rustc_hash::FxHashMap;
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: String,
-    regex: regex_lite::Regex,
+    // Structures of options have several patterns, and mostly none is typed.
+    regex: Box<regex_lite::Regex>,
 }
 
 /// A pattern that is not a regular expression.
@@ -31,7 +32,7 @@ impl Pattern {
     /// [`BadPattern`] when the text is no regular expression (`regex-lite` syntax) or too large a one.
     pub fn parse(text: &str) -> Result<Self, BadPattern> {
         match regex_lite::RegexBuilder::new(text).size_limit(1 << 20).build() {
-            Ok(regex) => Ok(Self { text: text.to_owned(), regex }),
+            Ok(regex) => Ok(Self { text: text.to_owned(), regex: Box::new(regex) }),
             Err(why) => Err(BadPattern { text: text.to_owned(), why: why.to_string() }),
         }
     }

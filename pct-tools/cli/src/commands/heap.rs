@@ -6,6 +6,7 @@ use crate::face::Face;
 use crate::look::{Format, Look};
 use crate::memory::MemoryLook;
 use anyhow::Result;
+use pct_profile::Pattern;
 use std::process::ExitCode;
 
 /// What can be typed after `pct heap`.
@@ -29,9 +30,13 @@ pub struct Args {
     /// Rows of the table, lines of the tree [default: 40, or 200; csv and json: all].
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = crate::look::number)]
     pub rows: Option<usize>,
-    /// Show also the frames of malloc, of operator new and of the standard libraries that call them.
+    /// Show also the frames of malloc, of operator new, of the standard libraries that call them, and of functions that
+    /// only pass requests on (zmalloc, xstrdup).
     #[arg(long)]
     pub all_frames: bool,
+    /// Functions that allocate for their callers, beside those that are known by name: their callers are shown.
+    #[arg(long, value_name = "REGEX", conflicts_with = "all_frames")]
+    pub hide: Option<Pattern>,
     /// Output format.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
@@ -56,7 +61,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         rows: args.rows,
         least: LEAST_SHARE,
         format: args.format,
-        memory: MemoryLook { alloc: true, at: None, all_frames: args.all_frames },
+        memory: MemoryLook { alloc: true, at: None, all_frames: args.all_frames, hide: args.hide.clone() },
         look: args.look.clone(),
         ..report::Args::default()
     };

@@ -3,7 +3,7 @@
 use super::hide;
 use crate::memory::{Block, Figures, Measure, Memory};
 use crate::model::{Id as _, ProcessId, Profile, StackId};
-use crate::select::{Filter, stacks_through};
+use crate::select::{Filter, Pattern, stacks_through};
 use crate::tree::{Amount, Label, Measured, Split};
 use pct_num::{float, rounded};
 use rustc_hash::FxHashMap;
@@ -90,6 +90,8 @@ pub struct Selection {
     pub when: When,
     /// Frames of allocators are shown.
     pub all_frames: bool,
+    /// Functions that are hidden as allocators are.
+    pub hide: Option<Pattern>,
     /// Which processes, functions, objects. Threads and times are not known of memory.
     pub filter: Filter,
 }
@@ -98,7 +100,11 @@ impl Selection {
     /// The rows, at most one for each process and stack, in order of both.
     #[must_use]
     pub fn cells(&self, profile: &Profile, memory: &Memory) -> Vec<MemoryCell> {
-        let shown = if self.all_frames { None } else { Some(hide::callers_of_allocators(profile)) };
+        let shown = if self.all_frames {
+            None
+        } else {
+            Some(hide::callers_of_allocators(profile, self.hide.as_ref()))
+        };
         let at = |stack: StackId| shown.as_ref().map_or(stack, |shown| shown[stack.index()]);
         let fresh = || Figures { by: self.by, ..Figures::default() };
         let mut rows: FxHashMap<(ProcessId, StackId), Figures> = FxHashMap::default();

@@ -4,6 +4,9 @@
 //! What standard libraries do between the allocator and the program's own function is hidden too, their public faces
 //! included: whoever calls `push_back` or `format!` looks for that line.
 //!
+//! Programs wrap malloc by functions of their own (`zmalloc`, `xstrdup`). Those whose names say that they only pass
+//! requests on are hidden too, and what the reader names.
+//!
 //! Only names say so, of functions and of objects. A frame that stands between two of the program's own functions
 //! stays: hiding begins at the innermost frame and ends at the first one that is no allocator's. The outermost frame
 //! always stays.
@@ -11,10 +14,11 @@
 //! An interpreter allocates for the functions that it runs: below a frame of Python its own functions are
 //! hidden too, so that a site is the line of Python, or the function of an extension module.
 
-use crate::allocator_names::is_allocator;
+use crate::allocator_names::{is_allocator, passes_requests_on};
 use crate::fold::{interpreters, is_spoken};
 use crate::library_names::is_object_of_standard_library;
 use crate::model::{Id as _, Profile, SAMPLER, StackId};
+use crate::select::Pattern;
 
 /// What a function is for hiding.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,9 +33,10 @@ enum Role {
     Work,
 }
 
-/// For each stack the one to show instead: itself without the allocators' frames at its inner end.
+/// For each stack the one to show instead: itself without the allocators' frames at its inner end, and without those of
+/// functions that match `more`.
 #[must_use]
-pub fn callers_of_allocators(profile: &Profile) -> Vec<StackId> {
+pub fn callers_of_allocators(profile: &Profile, more: Option<&Pattern>) -> Vec<StackId> {
     let images = interpreters(profile);
     let functions = profile.functions.iter();
     let of_library: Vec<bool> =
@@ -40,9 +45,11 @@ pub fn callers_of_allocators(profile: &Profile) -> Vec<StackId> {
     let roles: Vec<Role> = functions
         .map(|function| match function.name.as_str() {
             SAMPLER => Role::Allocator,
+            name if more.is_some_and(|more| more.matches(name)) => Role::Allocator,
             // A function of Python may be called malloc.
             _ if is_spoken(profile, function.object) => Role::Spoken,
-            name if of_library[function.object.index()] || is_allocator(name) => Role::Allocator,
+            _ if of_library[function.object.index()] => Role::Allocator,
+            name if is_allocator(name) || passes_requests_on(name) => Role::Allocator,
             _ if images.contains(&function.object) => Role::Interpreter,
             _ => Role::Work,
         })
@@ -99,6 +106,23 @@ mod tests {
     }
 
     #[test]
+    fn a_site_is_the_caller_of_functions_that_pass_requests_on() {
+        let p = folded(
+            "main;set;sdsnew;zmalloc_usable;malloc 1\nmain;zmalloc 1\nmain;set;zmalloc;grow;malloc 1\nzmalloc;malloc 1",
+        );
+        let sites = |more: Option<&str>| -> Vec<&str> {
+            let more = more.map(|text| Pattern::parse(text).expect("a pattern"));
+            let shown = callers_of_allocators(&p, more.as_ref());
+            let site =
+                |cell: &crate::model::Cell| p.functions[p.leaf(shown[cell.stack.index()])].name.as_str();
+            p.cells.iter().map(site).collect()
+        };
+        // Hiding ends at the first function that does work of its own, and the outermost frame stays.
+        assert_eq!(sites(None), ["sdsnew", "main", "grow", "zmalloc"]);
+        assert_eq!(sites(Some("^sds|^grow$")), ["set", "main", "set", "zmalloc"]);
+    }
+
+    #[test]
     fn an_interpreter_allocates_for_what_it_runs() {
         let mut b = Builder::new(false);
         let mut object = |path: &str, kind| b.object(Object::new(path, kind));
@@ -127,7 +151,7 @@ mod tests {
         ]
         .map(&mut leaf);
         let p = b.finish();
-        let shown = callers_of_allocators(&p);
+        let shown = callers_of_allocators(&p, None);
         let names = leaves.map(|leaf| p.functions[p.leaf(shown[leaf.index()])].name.as_str());
         assert_eq!(names, ["_PyEval_EvalFrameDefault", "load", "resize", "load"]);
     }
@@ -164,7 +188,7 @@ mod tests {
             leaf(&[(module, "load"), (module, "malloc")]),
         ];
         let p = b.finish();
-        let shown = callers_of_allocators(&p);
+        let shown = callers_of_allocators(&p, None);
         let names = leaves.map(|leaf| p.functions[p.leaf(shown[leaf.index()])].name.as_str());
         assert_eq!(names, ["print_numbers()", "work()", "malloc"]);
     }
@@ -172,7 +196,7 @@ mod tests {
     #[test]
     fn only_the_inner_end_is_hidden() {
         let p = folded("main;work;operator new(unsigned long);malloc 1\nmalloc;hook;calloc 1\nmalloc 1");
-        let shown = callers_of_allocators(&p);
+        let shown = callers_of_allocators(&p, None);
         let names: Vec<&str> =
             p.cells.iter().map(|cell| p.functions[p.leaf(shown[cell.stack.index()])].name.as_str()).collect();
         // An allocator at the outer end stays: something must be shown.
