@@ -221,6 +221,14 @@ impl Reader {
 mod tests {
     use super::*;
     use crate::model::tests::folded;
+    use crate::model::{Builder, Object, ObjectKind, Process};
+
+    fn counted(text: &str, levels: &[Level]) -> (Profile, Nested) {
+        let mut profile = folded(text);
+        let cells = profile.cells.clone();
+        let nested = Nested::count_levels(&mut profile, &cells, levels);
+        (profile, nested)
+    }
 
     /// Rows in words, indented by their level.
     fn lines(profile: &Profile, nested: &Nested) -> Vec<String> {
@@ -232,10 +240,10 @@ mod tests {
 
     #[test]
     fn each_level_is_within_the_one_before_and_sums_are_exact() {
-        let mut p = folded("main;parse;read 3\nmain;parse 4\nmain;write;read 2\nmain 1");
-        let cells = p.cells.clone();
-        let levels = [Level::Place(By::Object), Level::Function(Whose::Leaf)];
-        let nested = Nested::count_levels(&mut p, &cells, &levels);
+        let (p, nested) = counted(
+            "main;parse;read 3\nmain;parse 4\nmain;write;read 2\nmain 1",
+            &[Level::Place(By::Object), Level::Function(Whose::Leaf)],
+        );
         let got = lines(&p, &nested);
         assert_eq!(got[1..], [" read 5", " parse 4", " main 1"]);
         assert!(got[0].ends_with(" 10"), "{got:?}");
@@ -247,23 +255,42 @@ mod tests {
     }
 
     #[test]
+    fn lines_after_owners_are_those_of_the_owner() {
+        let mut b = Builder::new(false);
+        let prog = b.object(Object::new("/opt/prog", ObjectKind::File));
+        let libc = b.object(Object::new("/usr/lib/libc.so.6", ObjectKind::File));
+        let handle = b.function(prog, "handle");
+        let copy = b.function(libc, "memcpy");
+        let (own, inner) = (b.plain_frame(handle), b.plain_frame(copy));
+        let above = b.stack(None, own);
+        let stack = b.stack(Some(above), inner);
+        let process = b.process(Process::default());
+        let thread = b.thread(process, 1, "");
+        let mut profile = b.finish();
+        let cells = [Cell { thread, stack, weight: Weight { samples: 1, user_ns: 5, system_ns: 0 } }];
+        let mut place = |whose| {
+            let levels = [Level::Function(whose), Level::Place(By::Line)];
+            let nested = Nested::count_levels(&mut profile, &cells, &levels);
+            nested.rows.iter().map(|row| row.label.function(&profile)).collect::<Vec<_>>()
+        };
+        assert_eq!(place(Whose::Owner), [Some(handle), Some(handle)]);
+        assert_eq!(place(Whose::Leaf), [Some(copy), Some(copy)]);
+    }
+
+    #[test]
     fn the_order_of_the_levels_is_that_of_the_list() {
-        let mut p = folded("main;f 3\nmain;g 4");
-        let cells = p.cells.clone();
         let both = [Level::Function(Whose::Leaf), Level::Part(Split::Process)];
-        let nested = Nested::count_levels(&mut p, &cells, &both);
+        let (p, nested) = counted("main;f 3\nmain;g 4", &both);
         assert_eq!(nested.rows.iter().map(|row| row.level).collect::<Vec<_>>(), [0, 1, 0, 1]);
         assert_eq!(lines(&p, &nested)[0], "g 4");
-        let nested = Nested::count_levels(&mut p, &cells, &[both[1], both[0]]);
+        let (_, nested) = counted("main;f 3\nmain;g 4", &[both[1], both[0]]);
         assert_eq!(nested.rows.iter().map(|row| row.level).collect::<Vec<_>>(), [0, 1, 1]);
     }
 
     #[test]
     fn what_is_shown_is_the_heaviest_and_never_without_what_it_is_within() {
-        let mut p = folded("a;f 5\na;g 5\nb;f 1\nb;h 3");
-        let cells = p.cells.clone();
         let levels = [Level::Place(By::Object), Level::Function(Whose::Leaf), Level::Place(By::Pc)];
-        let nested = Nested::count_levels(&mut p, &cells, &levels);
+        let (_, nested) = counted("a;f 5\na;g 5\nb;f 1\nb;h 3", &levels);
         for most in 0..=nested.rows.len() {
             let shown = nested.heaviest(most);
             assert_eq!(shown.iter().filter(|is_shown| **is_shown).count(), most);
