@@ -101,10 +101,14 @@ fn stem(name: &str) -> &str {
     plain.split_once('.').map_or(plain, |(stem, _)| stem)
 }
 
-/// Whether a function allocates for its caller, or is one of a standard library that lies between.
+/// Whether a function allocates for its caller, passes its caller's requests on, or is one of a standard library that
+/// lies between.
 pub(crate) fn is_allocator(name: &str) -> bool {
     let stem = stem(name);
-    ALLOCATE.contains(&stem) || is_of_c_library(stem) || is_of_standard_library(name)
+    ALLOCATE.contains(&stem)
+        || is_of_c_library(stem)
+        || is_of_standard_library(name)
+        || passes_requests_on(name)
 }
 
 /// How names of functions end that pass a request on to an allocator.
@@ -178,7 +182,7 @@ const POOLS: &[&str] = &[
 
 /// Whether a program's function passes requests on to an allocator, by its name: `zmalloc`, `sqlite3DbMallocRawNN`,
 /// `CRYPTO_zalloc`, `node::UncheckedMalloc<char>`. What it allocates is its caller's.
-pub(crate) fn passes_requests_on(name: &str) -> bool {
+fn passes_requests_on(name: &str) -> bool {
     let stem = stem(name);
     let own = stem.split('<').next().unwrap_or(stem);
     let own = own.rsplit("::").next().unwrap_or(own);

@@ -14,7 +14,7 @@
 //! An interpreter allocates for the functions that it runs: below a frame of Python its own functions are
 //! hidden too, so that a site is the line of Python, or the function of an extension module.
 
-use crate::allocator_names::{is_allocator, passes_requests_on};
+use crate::allocator_names::is_allocator;
 use crate::fold::{interpreters, is_spoken};
 use crate::library_names::is_object_of_standard_library;
 use crate::model::{Id as _, Profile, SAMPLER, StackId};
@@ -48,8 +48,7 @@ pub fn callers_of_allocators(profile: &Profile, more: Option<&Pattern>) -> Vec<S
             name if more.is_some_and(|more| more.matches(name)) => Role::Allocator,
             // A function of Python may be called malloc.
             _ if is_spoken(profile, function.object) => Role::Spoken,
-            _ if of_library[function.object.index()] => Role::Allocator,
-            name if is_allocator(name) || passes_requests_on(name) => Role::Allocator,
+            name if of_library[function.object.index()] || is_allocator(name) => Role::Allocator,
             _ if images.contains(&function.object) => Role::Interpreter,
             _ => Role::Work,
         })
