@@ -127,6 +127,13 @@ impl Face {
         self.out.layout()
     }
 
+    /// Sentences for stdout, each in as many lines as the reader's terminal needs.
+    #[must_use]
+    pub fn prose(&self, lines: &[String]) -> String {
+        let layout = self.layout();
+        lines.iter().map(|line| layout.prose(line)).collect()
+    }
+
     /// A progress bar on stderr: only on a terminal, not when quiet, and only once work takes long.
     #[must_use]
     pub fn progress(&self) -> Progress {
@@ -165,18 +172,18 @@ impl Face {
 
     /// One line about a problem that does not stop the command.
     pub fn warn(&self, line: impl std::fmt::Display) {
-        say(&format!("pct: {}\n", one_line(&line)));
+        say(&self.err.layout().prose(&format!("pct: {}", one_line(&line))));
     }
 
     /// A hint or closing line on stderr; not when quiet.
     pub fn hint(&self, line: impl std::fmt::Display) {
         if !self.quiet {
-            say(&format!("{}\n", one_line(&line)));
+            say(&self.err.layout().prose(&one_line(&line)));
         }
     }
 }
 
-/// A message for people, in one line whatever names are in it.
+/// A message for people, without the line ends that names may have.
 fn one_line(line: &impl std::fmt::Display) -> String {
     pct_text::visible(&in_words(&line.to_string())).into_owned()
 }

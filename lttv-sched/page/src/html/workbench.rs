@@ -54,13 +54,12 @@ fn asked<'s, T>(
 pub(super) fn section(store: &Store, view: &View, tab: Tab, nonce: Option<&str>) -> Markup {
     let style = PictureStyle { palette: store.palette(), nonce };
     let hottest = of_one_function(tab, view).then(|| with_hottest(store, view)).flatten();
-    let is_chosen = hottest.is_none();
     let view = hottest.as_ref().unwrap_or(view);
     html! {
         (filters(view))
         (chips(view))
         div id="chosen" { (chosen_bar(store, view)) }
-        @if !is_chosen { p.soft { "This is the function with most time here. Others are chosen by a click: in a table, or in a picture." } }
+        @if hottest.is_some() { p.soft { "This is the function with most time here. Others are chosen by a click: in a table, or in a picture." } }
         @if !store.traces().any(|shown| shown.recording.is_some()) {
             p.soft { "None of these has samples with functions. (pct view --timeline reads a recording's functions.)" }
         } @else if of_one_function(tab, view) {

@@ -79,9 +79,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             let account = if tree_is_wanted(args) { account::for_pages } else { account::closing };
             let mut lines = account(&profile, &cells);
             lines.extend(latency.as_ref().map(account::latency));
-            let layout = face.layout();
-            let text: String = lines.iter().map(|line| layout.prose(line)).collect();
-            face.print(&format!("\n{text}"))?;
+            face.print(&format!("\n{}", face.prose(&lines)))?;
             if args.paths.is_empty() && !cells.is_empty() {
                 face.hint(hint(args, &paths));
             }
@@ -104,13 +102,6 @@ fn hint(args: &Args, paths: &[PathBuf]) -> String {
     }
 }
 
-/// What stands above a table.
-fn heading(profile: &Profile, face: &Face) -> String {
-    let layout = face.layout();
-    let lines: String = account::heading(profile).iter().map(|line| layout.prose(line)).collect();
-    lines + "\n"
-}
-
 /// Rows within rows.
 fn nested_text(args: &Args, rows: Rows, profile: &mut Profile, cells: &[Cell], face: &Face) -> String {
     let levels = rows.levels();
@@ -122,7 +113,7 @@ fn nested_text(args: &Args, rows: Rows, profile: &mut Profile, cells: &[Cell], f
         Format::Text => {
             let mut text = String::new();
             if !face.quiet {
-                text = heading(profile, face);
+                text = face.prose(&account::heading(profile)) + "\n";
             }
             if !cells.is_empty() {
                 let samples = is_wide(face.out.width);
@@ -174,7 +165,7 @@ fn flat_text(
         Format::Text => {
             let mut text = String::new();
             if !face.quiet {
-                text = heading(profile, face);
+                text = face.prose(&account::heading(profile)) + "\n";
             }
             if !cells.is_empty() {
                 let columns = columns(args, rows, profile, face.out.width);

@@ -96,7 +96,7 @@ pub(super) fn run(args: &Args, paths: &[PathBuf], face: &Face) -> Result<ExitCod
     };
     face.print(&body)?;
     if people && !face.quiet {
-        face.print(&format!("\n{}\n", text::closing(&profile.waits).join("\n")))?;
+        face.print(&format!("\n{}", face.prose(&text::closing(&profile.waits))))?;
     }
     Ok(look::status(&profile.account))
 }
@@ -121,7 +121,7 @@ fn run_path(args: &Args, paths: &[PathBuf], face: &Face) -> Result<ExitCode> {
     };
     face.print(&body)?;
     if args.format == Format::Text && !face.quiet {
-        face.print(&format!("{}\n", path_text::closing(&profile, waits, chain).join("\n")))?;
+        face.print(&face.prose(&path_text::closing(&profile, waits, chain)))?;
     }
     Ok(look::status(&profile.account))
 }
