@@ -32,7 +32,9 @@ fn by_the_jdk(jfr: &Path, file: &Path, event: &str, amount: Option<&str>) -> Sum
         let frames = values["stackTrace"]["frames"].as_array().map_or(&[][..], Vec::as_slice);
         let stack: Vec<String> = frames.iter().rev().map(function).collect();
         let amount = amount.map_or(Some(1), |amount| values[amount].as_u64()).expect("an amount");
-        *sums.entry(stack.join(";")).or_default() += amount;
+        // Some threads of the machine's own allocate, and have no stack: compilers.
+        let stack = if stack.is_empty() { "[no stack]".to_owned() } else { stack.join(";") };
+        *sums.entry(stack).or_default() += amount;
     }
     sums
 }
