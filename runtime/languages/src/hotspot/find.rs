@@ -4,9 +4,10 @@
 //! what was listed here may be a part. Whoever walks compares [`Jvm::is_current`]: a thread that runs Java began after
 //! the last piece was made, so a queue that still ends where it ended at the listing was listed to its end.
 
-use pct_elf::Memory;
+use pct_elf::{Image, Memory};
 
 use super::layout::{Layout, Refused};
+use super::tables::{Field, Tables};
 
 /// Most heaps of code.
 pub const HEAPS: usize = 8;
@@ -57,6 +58,27 @@ pub struct Jvm {
     /// Where each piece begins in the interpreter, in order, and what it is for.
     codelets: [(u32, Codelet); CODELETS],
     pieces: usize,
+}
+
+/// The layout that the HotSpot whose image is mapped at `base` publishes.
+///
+/// # Errors
+/// It is not up yet, or something is missing or odd.
+#[inline(never)]
+pub fn published_layout<M: Memory>(memory: &M, base: u64) -> Result<Layout, Refused> {
+    let image = Image::at_base(memory, base).ok_or(Refused::NotReady)?;
+    let symbols = image.symbols(memory).ok_or(Refused::NotReady)?;
+    // Asked first: the loader may come to its end meanwhile.
+    let is_relocated = image.is_relocated(memory);
+    let tables = Tables::read(memory, &symbols).ok_or(Refused::Missing("gHotSpotVMStructs"))?;
+    let early = |refused| if is_relocated { refused } else { Refused::NotReady };
+    let tables = tables.map_err(|missing| early(Refused::Missing(missing.0)))?;
+    let version = tables.field(Field::Version).ok_or(early(Refused::Missing(Field::Version.name())))?;
+    match memory.half(version.value).unwrap_or(0) {
+        // It is set when the virtual machine starts.
+        0 => Err(Refused::NotReady),
+        version => Layout::new(&tables, version).map_err(early),
+    }
 }
 
 impl Jvm {

@@ -10,6 +10,8 @@
 //! lines     line table and bytecode index               -> line
 //! leaf      registers of the interrupted thread         -> its innermost frame
 //! walk      return address, stack pointer, rbp          -> callers, up to where native code called Java
+//! mixed     registers and native walks                  -> the whole stack, native and Java
+//! facts     method                                      -> what a recording is told of it
 //! ```
 //!
 //! Two things always hold. A link is shown only if it is proved ([`walk`]): old return addresses lie all over a stack,
@@ -17,10 +19,11 @@
 //! mapped: HotSpot takes a fault of this thread for its own.
 //!
 //! In reading order: [`tables`], [`layout`], [`find`], [`heap`], [`code`], [`method`], [`compiled`], [`lines`],
-//! [`walk`], [`leaf`].
+//! [`walk`], [`leaf`], [`mod@mixed`], [`facts`].
 
 pub mod code;
 pub mod compiled;
+pub mod facts;
 pub mod find;
 pub mod frame;
 pub mod heap;
@@ -28,6 +31,7 @@ pub mod layout;
 pub mod leaf;
 pub mod lines;
 pub mod method;
+pub mod mixed;
 pub mod tables;
 pub mod walk;
 
@@ -42,4 +46,5 @@ pub use frame::{JavaFrame, JavaFrames};
 pub use layout::Refused;
 pub use leaf::Registers;
 pub use method::{Identity, Method};
+pub use mixed::{JavaCodes, NativeWalks, StackWords};
 pub use walk::{JavaEnd, Spot, Walker};

@@ -7,6 +7,9 @@
 //! function  a frame                                    -> the function that runs there, and its identity
 //! scope     a function's ScopeInfo                     -> its name, and where it begins and ends in its source
 //! text      a string of JavaScript                     -> its octets in UTF-8, its lines
+//! find      an image that is mapped                    -> its layout, where its machine code lies and lies again
+//! weave     native callers                             -> the same with functions in their places
+//! facts     a function                                 -> what a recording is told of it
 //! ```
 //!
 //! V8 keeps a chain of frame pointers, so that native walks go through its frames. What they do not know is which
@@ -18,11 +21,15 @@
 //! address of its copy in its first word.
 
 pub mod builtins;
+pub mod facts;
+pub mod find;
 pub mod function;
 pub mod layout;
 mod object;
 pub mod scope;
 pub mod text;
+pub mod weave;
 
 pub use function::Function;
 pub use layout::{Layout, Refused};
+pub use weave::Weaver;

@@ -13,8 +13,8 @@ use core::hint::cold_path;
 use core::sync::atomic::Ordering;
 
 use crate::code::interpreter::{FoundInterpreter, FoundJvm, FoundV8};
-use crate::code::java::{JavaStack, NativeWalks};
-use crate::code::javascript::Weaver;
+use crate::code::java::JavaStack;
+use crate::code::javascript;
 use crate::code::javascript_codes::JavaScriptCodes;
 use crate::code::readable::Readable;
 use crate::code::thread_stack::FRONT;
@@ -29,7 +29,8 @@ use pct_format::layout::Wanted;
 use pct_format::record::Frame;
 use pct_format::{CutCause, StackMode};
 use pct_languages::cpython::Standing;
-use pct_languages::hotspot::Registers;
+use pct_languages::hotspot::{NativeWalks, Registers};
+use pct_languages::v8::Weaver;
 use pct_languages::weave::Woven;
 use pct_unwind::cfi::reg;
 use pct_unwind::set::Set;
@@ -294,10 +295,10 @@ fn with_java(walker: Walker<'_>, regs: Regs, found: &FoundJvm, out: &mut [u64]) 
     // SAFETY: as in `once`.
     let mut memory = unsafe { Live::new(stack, probes) }.copying(may_copy).with_thread_base(thread_base);
     let java = JavaStack { session, found, stack, known: scratch.known, most: budget.units / UNITS_OF_JAVA };
-    let natives = Modules { session, set: held.set() };
+    let mut natives = Modules { session, set: held.set(), memory: &mut memory, budget };
     let start = Start::Interrupted(gregs);
     // SAFETY: the extent is the thread's own stack (see `StackFinder`), and this handler runs on that thread.
-    let walked = unsafe { java.walk(&registers, start, (&natives, budget), &mut memory, out) };
+    let walked = unsafe { java.walk(&registers, start, &mut natives, out) };
     drop(held);
     match walked {
         Some(walked) => walked,
@@ -326,29 +327,27 @@ fn with_javascript(
     // SAFETY: the extent is the thread's own stack (see `StackFinder`), and this handler runs on that thread.
     let memory = unsafe { Readable::new(ring.stack.extent(), sp, scratch.known, probes) };
     let most = budget(session, ring, out.len()).units / UNITS_OF_JAVASCRIPT;
-    let weaver = Weaver { found, memory: &memory, modules: held.set(), most };
+    let (modules, layout) = (held.set(), &found.layout);
+    let is_of_v8 = |address| javascript::is_of_v8(found, modules, address);
+    let weaver = Weaver { memory: &memory, layout, is_of_v8, most };
     let mut codes = JavaScriptCodes::new(session, &memory, &found.layout);
     let callers = scratch.placed.get(..callers).unwrap_or(&[]);
-    let (words, had_room) = weaver.weave((regs.pc, sp), callers, &mut codes, out);
+    let (words, had_room) = weaver.weave((regs.pc, sp), callers, |function| codes.frame_word(function), out);
     (words, if had_room { cut } else { Some(CutCause::Depth) })
 }
 
 /// The modules as they are now, for native frames among Java frames.
-struct Modules<'s> {
+struct Modules<'a, 's> {
     session: &'s Session,
-    set: &'s Set<'s>,
+    set: &'a Set<'a>,
+    memory: &'a mut Live,
+    budget: Budget,
 }
 
-impl NativeWalks for Modules<'_> {
-    fn walk_to(
-        &self,
-        start: Start<'_>,
-        memory: &mut Live,
-        out: &mut [u64],
-        budget: Budget,
-        foreign: (u64, u64),
-    ) -> (Walked, Option<Met>) {
-        let (walked, met) = walk_to((self.set, &self.session.rules), start, memory, out, budget, foreign);
+impl NativeWalks for Modules<'_, '_> {
+    fn walk_to(&mut self, start: Start<'_>, out: &mut [u64], foreign: (u64, u64)) -> (Walked, Option<Met>) {
+        let with = (self.set, &self.session.rules);
+        let (walked, met) = walk_to(with, start, self.memory, out, self.budget, foreign);
         if walked.unsure {
             walked_modules::expect_data();
         }

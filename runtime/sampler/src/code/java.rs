@@ -4,28 +4,25 @@
 //! lists the heaps of code when the machine is up; until then there are native frames only. What it found is published
 //! by one pointer and told in the file, also when its frames are not read.
 //!
-//! A walk changes between two walkers: native frames go by unwind data until a return address lies in the code cache,
-//! Java frames by [`pct_languages::hotspot`] until native code called Java. A Java link that is not proved ends the
-//! stack: [`LostCode::Torn`] stands there.
+//! How native and Java frames become one stack says [`pct_languages::hotspot::mixed`].
 //!
 //! Signal safety: [`JavaStack::walk`] is as [`crate::code::callers`]. Finding is for the housekeeper.
 
 use core::cell::RefCell;
 use core::sync::atomic::Ordering;
 
-use pct_elf::{Image, Memory};
+use pct_elf::Memory;
 use pct_format::CutCause;
 use pct_format::layout::{Wanted, header as at};
-use pct_format::record::{Frame, InterpreterState, Language, LostCode};
+use pct_format::record::{InterpreterState, Language};
+use pct_languages::hotspot::find::published_layout;
 use pct_languages::hotspot::layout::{Layout, Refused};
-use pct_languages::hotspot::tables::{Field, Tables};
-use pct_languages::hotspot::walk::Way;
-use pct_languages::hotspot::{JavaEnd, Jvm, Registers, Spot, Walker};
-use pct_unwind::{Budget, Extent, Live, Met, Start, WalkEnd, Walked};
+use pct_languages::hotspot::{Jvm, NativeWalks, Registers, StackWords, Walker};
+use pct_unwind::{Extent, Start};
 
 use crate::code::finding::Finding;
 use crate::code::interpreter::FoundJvm;
-use crate::code::java_codes::JavaWords;
+use crate::code::java_codes::MethodCodes;
 use crate::code::readable::{KnownPages, Readable};
 use crate::code::regions::List;
 use crate::process::session::{Session, seed};
@@ -34,9 +31,6 @@ use crate::sys::loaded::MemoryFile;
 
 /// Pages that one sample may ask for.
 const PROBES: u32 = 512;
-/// Most changes between native and Java code in one stack.
-const CHANGES: u32 = 64;
-
 /// Looks that must find it unreadable before that is said.
 const REFUSALS: u32 = 32;
 
@@ -51,19 +45,6 @@ pub(super) struct JavaStack<'s> {
     pub(super) most: u32,
 }
 
-/// What native walks are made with: the modules as they are now.
-pub(super) trait NativeWalks {
-    /// A walk up to code in a range.
-    fn walk_to(
-        &self,
-        start: Start<'_>,
-        memory: &mut Live,
-        out: &mut [u64],
-        budget: Budget,
-        foreign: (u64, u64),
-    ) -> (Walked, Option<Met>);
-}
-
 impl JavaStack<'_> {
     /// Writes the stack of the thread that we are on; how many words, and why it is cut. `None`: the virtual machine is
     /// not as it was found, so there may be Java code of which nothing is known.
@@ -76,62 +57,17 @@ impl JavaStack<'_> {
         &self,
         registers: &Registers,
         start: Start<'_>,
-        (natives, budget): (&impl NativeWalks, Budget),
-        native_memory: &mut Live,
+        natives: &mut impl NativeWalks,
         out: &mut [u64],
     ) -> Option<(usize, Option<CutCause>)> {
         let jvm = &self.found.jvm;
         let probes = if self.session.may_call() { PROBES } else { 0 };
         // SAFETY: by the caller's promise.
         let memory = unsafe { Readable::new(self.stack, registers.sp, self.known, probes) };
-        let is_java = jvm.contains(registers.pc);
-        if is_java && !jvm.is_current(&memory) {
-            return None;
-        }
         let walker = Walker::new(&memory, jvm, (registers.sp, self.stack.hi));
-        let mut words = JavaWords::new(self.session, &memory, &jvm.layout, out);
-        let mut start = start;
-        let mut end = if is_java { Some(walker.interrupted(registers, self.most, &mut words)) } else { None };
-        for _ in 0..CHANGES {
-            match end {
-                None => {}
-                Some(JavaEnd::Native(Spot { pc, sp, bp })) => start = Start::Return { pc, sp, bp },
-                Some(JavaEnd::Torn) => return Some(Self::torn(words)),
-                Some(JavaEnd::Full) => {
-                    let is_full = words.rest().is_empty();
-                    return Some((words.used, Some(if is_full { CutCause::Depth } else { CutCause::Time })));
-                }
-            }
-            let (walked, met) = natives.walk_to(start, native_memory, words.rest(), budget, jvm.bounds);
-            words.used += walked.frames;
-            let Some(Met { pc, sp, bp, is_exact }) = met else {
-                return Some((words.used, native_end(&walked)));
-            };
-            if is_exact || walked.frames == 0 {
-                return Some(Self::torn(words));
-            }
-            if !jvm.is_current(&memory) {
-                return None;
-            }
-            // Its frames say more than its address.
-            words.used -= 1;
-            end = Some(walker.callers(Spot { pc, sp, bp }, Way::Native, self.most, &mut words));
-        }
-        Some((words.used, Some(CutCause::Loop)))
+        let words = StackWords::new(MethodCodes::new(self.session, &memory, &jvm.layout), out);
+        walker.mixed(registers, start, natives, self.most, words)
     }
-
-    /// What there is, and that the rest is not known.
-    fn torn<M: Memory>(mut words: JavaWords<'_, '_, M>) -> (usize, Option<CutCause>) {
-        let stored = words.store(Frame::NoCode(LostCode::Torn).encode());
-        (words.used, Some(if stored { CutCause::NoUnwindData } else { CutCause::Depth }))
-    }
-}
-
-fn native_end(walked: &Walked) -> Option<CutCause> {
-    if walked.end == WalkEnd::NotReady && walked.unknown {
-        return Some(CutCause::NotRead);
-    }
-    walked.end.cut_cause()
 }
 
 /// A memory that is read by pages, of which a few are kept: each read of the own memory's file is a system call, and
@@ -223,7 +159,7 @@ fn find_jvm(session: &Session, list: &mut List, file: &sys::Fd, base: u64) {
     let known = java.layout.get();
     let layout = match known {
         Some(layout) => Ok(*layout),
-        None => read_layout(file, base),
+        None => published_layout(&ByPages::new(MemoryFile(file)), base),
     };
     let found = layout.and_then(|layout| {
         if known.is_none() {
@@ -247,15 +183,12 @@ fn find_jvm(session: &Session, list: &mut List, file: &sys::Fd, base: u64) {
                 say(session, list, base, version, InterpreterState::Read, "");
             }
         }
-        Err(Refused::NotReady) => java.refusals.store(0, Ordering::Relaxed),
-        Err(Refused::Version(version)) => {
-            say(session, list, base, version, InterpreterState::UnknownVersion, "");
-        }
-        Err(Refused::Missing(name)) => {
-            say(session, list, base, version, InterpreterState::Unpublished, name);
-        }
-        Err(Refused::Odd(name)) => {
-            say(session, list, base, version, InterpreterState::OtherLayout, name);
+        Err(refused) => {
+            let version = if let Refused::Version(version) = refused { version } else { version };
+            match refused.state() {
+                Some(state) => say(session, list, base, version, state, refused.detail()),
+                None => java.refusals.store(0, Ordering::Relaxed),
+            }
         }
     }
 }
@@ -264,24 +197,6 @@ fn find_jvm(session: &Session, list: &mut List, file: &sys::Fd, base: u64) {
 #[inline(never)]
 fn find_machine(file: &sys::Fd, layout: &Layout) -> Result<Jvm, Refused> {
     Jvm::find(&ByPages::new(MemoryFile(file)), layout)
-}
-
-#[inline(never)]
-fn read_layout(file: &sys::Fd, base: u64) -> Result<Layout, Refused> {
-    let memory = &ByPages::new(MemoryFile(file));
-    let image = Image::at_base(memory, base).ok_or(Refused::NotReady)?;
-    let symbols = image.symbols(memory).ok_or(Refused::NotReady)?;
-    // Asked first: the loader may come to its end meanwhile.
-    let is_relocated = image.is_relocated(memory);
-    let tables = Tables::read(memory, &symbols).ok_or(Refused::Missing("gHotSpotVMStructs"))?;
-    let early = |refused| if is_relocated { refused } else { Refused::NotReady };
-    let tables = tables.map_err(|missing| early(Refused::Missing(missing.0)))?;
-    let version = tables.field(Field::Version).ok_or(early(Refused::Missing(Field::Version.name())))?;
-    match memory.half(version.value).unwrap_or(0) {
-        // It is set when the virtual machine starts.
-        0 => Err(Refused::NotReady),
-        version => Layout::new(&tables, version).map_err(early),
-    }
 }
 
 /// Says in the file what became of the virtual machine, once for each state.

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::Ordering;
 
-use pct_format::record::{CodeFacts, CodeFrame, Frame, Language, LostCode, code_flag};
+use pct_format::record::{CodeFrame, Frame, LostCode};
 use pct_languages::ThreadMemory;
 use pct_languages::v8::{Function, Layout};
 
@@ -15,9 +15,6 @@ use crate::process::session::Session;
 use crate::record::chain::Chain;
 use crate::record::codes::Writer;
 use crate::record::time;
-
-/// Name of what is outside of all functions of a script.
-const TOP_LEVEL: &[u8] = b"(top level)";
 
 /// The words of one sample's frames.
 pub(super) struct JavaScriptCodes<'s, M> {
@@ -64,26 +61,8 @@ fn write<M: ThreadMemory>(
     (writer, keep): (&mut Writer, &mut Chain),
     id: u32,
 ) -> Option<u32> {
-    let scope = function.scope(memory, layout)?;
-    let source = function.source(memory, layout);
-    let file = function.file(memory, layout);
-    let (file_len, file_cut) =
-        file.map_or(Some((0, false)), |file| file.write(memory, layout, &mut writer.file))?;
-    let is_top = scope.name.is_none()
-        && source.is_some_and(|source| scope.place.is_some_and(|place| place == (0, source.length)));
-    let written = scope.name.map(|name| name.write(memory, layout, &mut writer.name));
-    let (name_len, name_cut) = written.unwrap_or(Some((0, false)))?;
-    let name = if is_top { TOP_LEVEL } else { writer.name.get(..name_len)? };
-    let lines = source.zip(scope.place).and_then(|(source, (begin, _))| {
-        writer.lines.before(memory, layout, (function.script(), &source), begin)
-    });
-    let first_line = lines.map_or(0, |lines| lines + 1);
-    let mut flags = 0;
-    for (set, flag) in [(name_cut, code_flag::NAME_CUT), (file_cut, code_flag::FILE_CUT)] {
-        flags |= if set { flag } else { 0 };
-    }
-    let file = writer.file.get(..file_len)?;
-    let facts = CodeFacts { language: Language::V8 as u64, first_line, flags, name, file };
+    let buffers: (&mut [u8], &mut [u8]) = (&mut writer.name, &mut writer.file);
+    let facts = function.facts(memory, layout, buffers, &mut writer.lines)?;
     keep_words(session, keep, facts.record(&mut writer.record, id, time::now())?)?;
     session.codes.newest.store(id, Ordering::Relaxed);
     Some(id)
