@@ -273,7 +273,7 @@ mod live {
             let memory = ProcessMemory::open(pid, false).expect("ours");
             let maps = procfs::process::Process::new(pid).and_then(|p| p.maps()).expect("lives");
             let mut walker = StackWalker::new(64, Rc::clone(shared));
-            walker.learn(pid, &maps.0, &memory);
+            walker.learn(pid, &maps.0, &memory, &[]);
             walker
         }
     }

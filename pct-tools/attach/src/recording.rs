@@ -26,6 +26,28 @@ const CODES_SHARE: usize = 4;
 /// Octets of a line table that one record holds.
 const LINES_PART: usize = 3500;
 
+/// What became of an interpreter that was found in a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FoundInterpreter {
+    /// Of which language.
+    pub language: Language,
+    /// As the interpreter writes it, 0 = not known.
+    pub version: u64,
+    /// Whether its frames are read, or why not.
+    pub state: InterpreterState,
+}
+
+/// A function's line table.
+#[derive(Debug, Clone, Copy)]
+pub struct LineOctets<'a> {
+    /// Its form.
+    pub form: LineTableForm,
+    /// What is kept of it.
+    pub octets: &'a [u8],
+    /// Octets that it has.
+    pub whole: u64,
+}
+
 /// What the header says about the process and how it is sampled.
 #[derive(Debug, Clone)]
 pub struct Subject {
@@ -315,23 +337,20 @@ impl Recording {
         }
     }
 
-    /// Records that the process has an interpreter.
-    pub fn interpreter(&mut self, language: Language, version: u64, state: InterpreterState, path: &[u8]) {
-        let mut buffer = vec![0; 16 + path.len() / 7];
-        let e = Encoder::new(&mut buffer).raw_word(now_ns()).number(version).number(state as u64).text(path);
-        let record = e.finish(kind::INTERPRETER, language as u32).map(<[u64]>::to_vec);
-        self.keep_record(record);
+    /// Says what became of an interpreter in the object with this path. `detail`: what is missing or odd.
+    pub fn interpreter(&mut self, found: FoundInterpreter, path: &[u8], detail: &str) {
+        let FoundInterpreter { language, version, state } = found;
+        let mut buffer = vec![0; 24 + (path.len() + detail.len()) / 7];
+        let e = Encoder::new(&mut buffer).raw_word(now_ns()).number(version).number(state as u64);
+        let record = e.text(path).text(detail.as_bytes()).finish(kind::INTERPRETER, language as u32);
+        self.keep_record(record.map(<[u64]>::to_vec));
+        if language == Language::HotSpot {
+            self.set_header_word(at::JAVA, state as u64);
+        }
     }
 
-    /// Adds a function of an interpreted language and returns its number. Its line table has `whole` octets, of which
-    /// `lines` are kept. `None`: there is no room for it.
-    pub fn code(
-        &mut self,
-        facts: &CodeFacts<Vec<u8>>,
-        form: LineTableForm,
-        lines: &[u8],
-        whole: u64,
-    ) -> Option<u32> {
+    /// Adds a function of an interpreted language and returns its number. `None`: there is no room for it.
+    pub fn code(&mut self, facts: &CodeFacts<Vec<u8>>, lines: Option<LineOctets<'_>>) -> Option<u32> {
         if 8 * self.code_words > self.limit / CODES_SHARE {
             self.lose(LossCause::Definitions, 1, 0);
             return None;
@@ -344,6 +363,7 @@ impl Recording {
             return None;
         }
         self.codes = id;
+        let Some(LineOctets { form, octets: lines, whole }) = lines else { return Some(id) };
         let mut offset = 0;
         // an empty table gets a record too: then each instruction has the first line
         loop {

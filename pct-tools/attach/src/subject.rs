@@ -26,6 +26,10 @@ pub struct Manner {
     pub limit: usize,
     /// Functions of CPython are part of the stacks.
     pub python: bool,
+    /// Methods of Java are.
+    pub java: bool,
+    /// Functions of JavaScript are.
+    pub javascript: bool,
 }
 
 impl Subject {

@@ -9,8 +9,10 @@ use crate::objects::{self, Objects};
 use crate::ptrace::sys::Regs;
 use crate::tasks;
 use pct_format::record::CutCause;
+use pct_languages::hotspot::NativeWalks;
+use pct_languages::v8::find::part_with_frame_pointers;
 use pct_unwind::set::{AnyTable, Entry, Set};
-use pct_unwind::{Budget, Cache, Gregs, Placed, stack, walk};
+use pct_unwind::{Budget, Cache, Gregs, Met, Placed, Start, Walked, stack, walk, walk_to};
 use procfs::process::{MMPermissions, MemoryMap};
 use self_cell::self_cell;
 use std::collections::HashMap;
@@ -28,8 +30,6 @@ pub trait Unwind {
     /// Adds the return addresses to `out`, the innermost first. Returns why the stack is cut, if it is. The thread is
     /// stopped meanwhile.
     fn walk(&mut self, regs: &Regs, memory: &ProcessMemory, out: &mut Vec<Placed>) -> Option<CutCause>;
-    /// Reads the target's regions again, because they have changed.
-    fn refresh(&mut self, pid: i32, memory: &ProcessMemory);
 }
 
 /// What all walkers share: copies of unwind data, and rules found in them.
@@ -79,6 +79,7 @@ pub struct StackWalker {
     known: Known,
     generation: u64,
     wants_data: bool,
+    met_unknown: bool,
     out: Vec<Placed>,
     stack: Vec<u8>,
 }
@@ -88,7 +89,21 @@ impl StackWalker {
     pub fn new(depth: usize, shared: Rc<Shared>) -> Self {
         let known = Known::from_regions(Vec::new());
         let out = vec![Placed::default(); depth];
-        StackWalker { shared, known, generation: 0, wants_data: false, out, stack: Vec::new() }
+        StackWalker {
+            shared,
+            known,
+            generation: 0,
+            wants_data: false,
+            met_unknown: false,
+            out,
+            stack: Vec::new(),
+        }
+    }
+
+    /// Reads the regions of the target, process `pid`, again, because they have changed.
+    pub fn refresh(&mut self, pid: i32, memory: &ProcessMemory) {
+        let Ok(maps) = tasks::maps(pid) else { return };
+        self.learn(pid, &maps.0, memory, &[]);
     }
 
     /// Whether it should learn the regions anew, although they may not have changed: a walk needed unwind data that
@@ -97,14 +112,40 @@ impl StackWalker {
         self.wants_data
     }
 
+    /// Whether a walk since the last call of this met an address in no region that it knows: there may be code that was
+    /// not there when it learned the regions.
+    pub fn take_unknown(&mut self) -> bool {
+        std::mem::take(&mut self.met_unknown)
+    }
+
     /// Whether the code at `pc` has no unwind data, though its object has some for other code.
     pub fn is_without_data(&self, pc: u64) -> bool {
         let set = Set { entries: self.known.borrow_dependent(), generation: self.generation };
         set.gap(pc, || false).is_ok()
     }
 
-    /// Stores the executable regions of `maps` as those of the target, process `pid`.
-    pub fn learn(&mut self, pid: i32, maps: &[MemoryMap], memory: &ProcessMemory) {
+    /// Whether the code at `address` was made at run time: it is in a region without a file and without unwind data.
+    pub fn is_made_code(&self, address: u64) -> bool {
+        let set = Set { entries: self.known.borrow_dependent(), generation: self.generation };
+        set.region(address).is_some_and(|region| !region.of_file && region.table.is_none())
+    }
+
+    /// Walks of native frames in a stack that has others too, of a thread with this base of thread-local data (0: it is
+    /// not known).
+    pub fn natives<'a>(&'a mut self, memory: &'a ProcessMemory, thread_base: u64) -> TargetWalks<'a> {
+        self.stack.clear();
+        TargetWalks {
+            set: Set { entries: self.known.borrow_dependent(), generation: self.generation },
+            rules: &self.shared.rules,
+            target: TargetStack { memory, lo: 0, bytes: &mut self.stack, thread_base },
+            wants_data: &mut self.wants_data,
+            met_unknown: &mut self.met_unknown,
+        }
+    }
+
+    /// Stores the executable regions of `maps` as those of the target, process `pid`. The code in `keeping` (first
+    /// addresses, and those behind the last) keeps frame pointers, whatever unwind data its objects have.
+    pub fn learn(&mut self, pid: i32, maps: &[MemoryMap], memory: &ProcessMemory, keeping: &[(u64, u64)]) {
         // an object may have several executable regions
         let mut placed: HashMap<u64, Option<Rc<objects::Placed>>> = HashMap::new();
         let mut regions = Vec::new();
@@ -117,7 +158,14 @@ impl StackWalker {
             });
             let unsure = data.is_none() && self.shared.objects.is_unsure(file);
             let (start, end) = map.address;
-            regions.push(Region { start, end, data, unsure, of_file: map.inode != 0 });
+            let (from, to) = part_with_frame_pointers((start, end), keeping.iter().copied());
+            let of_file = map.inode != 0;
+            let parts = [
+                Region { start, end: from, data: data.clone(), unsure, of_file },
+                Region { start: from, end: to, data: None, unsure: false, of_file },
+                Region { start: to, end, data, unsure, of_file },
+            ];
+            regions.extend(parts.into_iter().filter(|region| region.start < region.end));
         }
         self.known = Known::from_regions(regions);
         self.generation = self.shared.objects.next_generation();
@@ -125,27 +173,52 @@ impl StackWalker {
     }
 }
 
+/// Walks of native frames between others.
+pub struct TargetWalks<'a> {
+    set: Set<'a>,
+    rules: &'a Cache,
+    target: TargetStack<'a>,
+    wants_data: &'a mut bool,
+    met_unknown: &'a mut bool,
+}
+
+impl NativeWalks for TargetWalks<'_> {
+    fn walk_to(&mut self, start: Start<'_>, out: &mut [u64], foreign: (u64, u64)) -> (Walked, Option<Met>) {
+        let budget = Budget { units: u32::MAX };
+        let (walked, met) = walk_to((&self.set, self.rules), start, &mut self.target, out, budget, foreign);
+        *self.wants_data |= walked.unsure;
+        *self.met_unknown |= walked.unknown;
+        (walked, met)
+    }
+}
+
+/// Registers in the order of the walker.
+pub fn gregs(regs: &Regs) -> Gregs {
+    let r = regs;
+    Gregs([
+        r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rdi, r.rsi, r.rbp, r.rbx, r.rdx, r.rax,
+        r.rcx, r.rsp, r.rip,
+    ])
+}
+
 impl Unwind for StackWalker {
     fn walk(&mut self, regs: &Regs, memory: &ProcessMemory, out: &mut Vec<Placed>) -> Option<CutCause> {
-        let r = regs;
-        let gregs = Gregs([
-            r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rdi, r.rsi, r.rbp, r.rbx, r.rdx, r.rax,
-            r.rcx, r.rsp, r.rip,
-        ]);
         let set = Set { entries: self.known.borrow_dependent(), generation: self.generation };
         self.stack.clear();
-        let mut target = TargetStack { memory, lo: 0, bytes: &mut self.stack, thread_base: r.fs_base };
+        let mut target = TargetStack { memory, lo: 0, bytes: &mut self.stack, thread_base: regs.fs_base };
         // the target is stopped while pct walks, but not inside its own handler: the bound is the depth
-        let walked =
-            walk(&set, &self.shared.rules, &gregs, &mut target, &mut self.out, Budget { units: u32::MAX });
+        let walked = walk(
+            &set,
+            &self.shared.rules,
+            &gregs(regs),
+            &mut target,
+            &mut self.out,
+            Budget { units: u32::MAX },
+        );
         out.extend(&self.out[..walked.frames]);
         self.wants_data |= walked.unsure;
+        self.met_unknown |= walked.unknown;
         walked.end.cut_cause()
-    }
-
-    fn refresh(&mut self, pid: i32, memory: &ProcessMemory) {
-        let Ok(maps) = tasks::maps(pid) else { return };
-        self.learn(pid, &maps.0, memory);
     }
 }
 

@@ -29,17 +29,23 @@
 //! Reading order: `due` (who is to be interrupted), `stops` (what follows each stop), `samples`, `cause` (why threads
 //! wait), `lives` (threads and processes that begin and end), `rights` (who must not be traced any longer), `release`.
 //! One thread and one process: `thread`, `process`.
+//! Frames of interpreters: `pages`, `still`, `python`, `java`, `javascript`, and `runtimes` that knows them all.
 
 mod cause;
 mod due;
 mod handler_entry;
+mod java;
+mod javascript;
 mod lives;
+mod pages;
 mod process;
 mod python;
 mod release;
 mod rights;
+mod runtimes;
 mod samples;
 mod status;
+mod still;
 mod stops;
 mod thread;
 mod tracees;

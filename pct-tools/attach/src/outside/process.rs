@@ -2,7 +2,11 @@
 //!
 //! The file is made at the first sample: a process that forks and executes at once leaves none.
 
-use super::python::{self, Python, Still, Who};
+use super::java::JavaThread;
+use super::pages::Pages;
+use super::python;
+use super::runtimes::Runtimes;
+use super::still::{Still, Who};
 use super::tracees::folder_of;
 use super::waiting::Place;
 use super::{cause, handler_entry, waiting};
@@ -22,6 +26,12 @@ use procfs::process::Process as ProcProcess;
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Time between two looks at the maps because of code that is not known: a look takes some tenths of a millisecond.
+const LOOKS_APART: Duration = Duration::from_millis(10);
+/// How many times that time is doubled, up to ten seconds.
+const MOST_VAIN_LOOKS: u32 = 10;
 
 /// One image.
 pub(super) struct Process {
@@ -32,7 +42,10 @@ pub(super) struct Process {
     /// The executable ranges known, to notice a PC outside of them.
     known: Vec<(u64, u64)>,
     walker: StackWalker,
-    python: Python,
+    /// Looks at the maps in a row, because walks met code that is not known, that found nothing new.
+    vain_looks: u32,
+    next_look: Option<Instant>,
+    runtimes: Runtimes,
     stacks: bool,
     callers: Vec<Placed>,
     frames: Vec<Frame>,
@@ -67,7 +80,9 @@ impl Process {
             regions: Regions::default(),
             known: Vec::new(),
             walker: StackWalker::new(manner.depth, Rc::clone(shared)),
-            python: Python::new(manner.depth, manner.python),
+            vain_looks: 0,
+            next_look: None,
+            runtimes: Runtimes::new(manner),
             stacks: manner.stacks != StackMode::None,
             callers: Vec::new(),
             frames: Vec::new(),
@@ -97,10 +112,10 @@ impl Process {
         if let Some(recording) = &mut self.recording {
             recording.regions(&now);
             if self.stacks {
-                self.python.refresh(&maps.0, &self.memory, recording);
+                self.runtimes.refresh(&maps.0, &self.memory, recording);
             }
         }
-        self.walker.learn(self.pid, &maps.0, &self.memory);
+        self.walker.learn(self.pid, &maps.0, &self.memory, &self.runtimes.code_with_frame_pointers());
     }
 
     fn knows(&self, pc: u64) -> bool {
@@ -133,9 +148,27 @@ impl Process {
 
     /// What could not be read of the process when it was seen first may be there now.
     fn look_again(&mut self) {
-        if let Some(recording) = &mut self.recording {
-            self.python.look_again(&self.memory, recording);
+        if let Some(recording) = &mut self.recording
+            && self.runtimes.look_again(&self.memory, recording)
+        {
+            self.refresh();
         }
+    }
+
+    /// Looks at the maps again if walks have met code that is not known; whether there is new code. An address without
+    /// code behind it is met again and again, so after each look that found nothing new the next one has to wait twice
+    /// as long.
+    fn may_have_new_code(&mut self) -> bool {
+        let now = Instant::now();
+        if !self.walker.take_unknown() || self.next_look.is_some_and(|next| now < next) {
+            return false;
+        }
+        let before = self.known.clone();
+        self.refresh();
+        let is_new = self.known != before;
+        self.vain_looks = if is_new { 0 } else { (self.vain_looks + 1).min(MOST_VAIN_LOOKS) };
+        self.next_look = Some(now + LOOKS_APART * (1 << self.vain_looks));
+        is_new
     }
 
     /// Interns the stack of a stopped thread.
@@ -144,22 +177,35 @@ impl Process {
             self.refresh();
         }
         self.look_again();
-        self.callers.clear();
         if !self.stacks {
+            self.callers.clear();
             return self.intern(None);
         }
-        let mut cut = self.walker.walk(regs, &self.memory, &mut self.callers);
+        let mut cut = self.walk_stopped(tid, regs);
         if self.walker.wants_data() {
             self.refresh();
-            self.callers.clear();
-            cut = self.walker.walk(regs, &self.memory, &mut self.callers);
+            cut = self.walk_stopped(tid, regs);
         }
-        if !self.python.is_there() {
-            return self.intern(cut);
+        if self.may_have_new_code() {
+            cut = self.walk_stopped(tid, regs);
         }
-        let extended = sys::xstate(tid).ok();
+        let extended = if self.runtimes.has_python() { sys::xstate(tid).ok() } else { None };
         let registers = python::registers(regs, extended.as_deref());
-        self.with_python((regs.rsp, regs.rip), cut, Who::ControlBlock(regs.fs_base), &registers)
+        let place = (regs.rsp, regs.rip);
+        self.with_frames_of_interpreter(place, cut, Who::ControlBlock(regs.fs_base), &registers)
+    }
+
+    fn walk_stopped(&mut self, tid: Tid, regs: &Regs) -> Option<CutCause> {
+        self.callers.clear();
+        let thread = self.java_thread(tid, regs.rsp);
+        let Process { walker, runtimes, memory, recording, callers, .. } = self;
+        match (thread, recording) {
+            (Some(thread), Some(recording)) => {
+                let pages = &Pages::new(memory);
+                runtimes.java_walks(walker, thread, pages, recording).walk(regs, memory, callers)
+            }
+            _ => walker.walk(regs, memory, callers),
+        }
     }
 
     /// Interns the stack of a waiting thread.
@@ -168,17 +214,47 @@ impl Process {
             self.refresh();
         }
         self.look_again();
-        self.callers.clear();
         if !self.stacks {
+            self.callers.clear();
             return self.intern(None);
         }
-        let known = &self.known;
-        let code = |a: u64| known.iter().any(|(from, to)| (*from..*to).contains(&a));
-        let cut = waiting::walk(&mut self.walker, (sp, pc), code, &self.memory, &mut self.callers);
-        match tasks::own_number(self.pid, tid.0).filter(|_| self.python.is_there()) {
-            Some(number) => self.with_python((sp, pc), cut, Who::Number(number), &[]),
+        let mut cut = self.walk_waiting(tid, (sp, pc));
+        if self.may_have_new_code() {
+            cut = self.walk_waiting(tid, (sp, pc));
+        }
+        let number = if self.runtimes.has_python() { tasks::own_number(self.pid, tid.0) } else { Some(0) };
+        match number {
+            Some(number) => self.with_frames_of_interpreter((sp, pc), cut, Who::Number(number), &[]),
             None => self.intern(cut),
         }
+    }
+
+    fn walk_waiting(&mut self, tid: Tid, (sp, pc): (u64, u64)) -> Option<CutCause> {
+        self.callers.clear();
+        let thread = self.java_thread(tid, sp);
+        let Process { walker, runtimes, memory, recording, callers, known, .. } = self;
+        let code = |a: u64| known.iter().any(|(from, to)| (*from..*to).contains(&a));
+        match (thread, recording) {
+            (Some(thread), Some(recording)) => {
+                let pages = &Pages::new(memory);
+                let mut walks = runtimes.java_walks(walker, thread, pages, recording);
+                waiting::walk(&mut walks, (sp, pc), code, memory, callers)
+            }
+            _ => waiting::walk(walker, (sp, pc), code, memory, callers),
+        }
+    }
+
+    /// What walks of Java frames must know of a thread with this stack pointer. `None`: the process has no Java, or the
+    /// thread's stack is not known.
+    fn java_thread(&mut self, tid: Tid, sp: u64) -> Option<JavaThread> {
+        if !self.runtimes.has_java() {
+            return None;
+        }
+        let number = tasks::own_number(self.pid, tid.0)?;
+        if self.runtimes.stack_end(sp).is_none() {
+            self.refresh();
+        }
+        Some(JavaThread { number, stack_end: self.runtimes.stack_end(sp)? })
     }
 
     /// Why a waiting thread waits.
@@ -191,8 +267,8 @@ impl Process {
         self.recording.as_mut().map_or(0, |recording| recording.stack_below(stack, Frame::Blocked(blocked)))
     }
 
-    /// Interns the stack of a thread that may run Python.
-    fn with_python(
+    /// Interns the stack of a thread that may run code of an interpreter.
+    fn with_frames_of_interpreter(
         &mut self,
         (sp, pc): (u64, u64),
         cut: Option<CutCause>,
@@ -202,7 +278,7 @@ impl Process {
         let Some(recording) = &mut self.recording else { return 0 };
         self.frames.clear();
         let still = Still { pc, sp, callers: &self.callers, cut, thread, registers };
-        match self.python.stack(&still, &self.memory, recording, &mut self.frames) {
+        match self.runtimes.stack(&still, &self.walker, &self.memory, recording, &mut self.frames) {
             Some(()) => recording.stack(&self.frames),
             None => self.intern(cut),
         }

@@ -7,54 +7,23 @@
 //! A stopped thread says itself where its control block is. One that waits and is not stopped is found in the
 //! interpreter's list of threads, by the number that the C library keeps in the control block.
 
-use crate::memory::{Memory as _, ProcessMemory};
+use super::pages::Pages;
+use super::still::{NAME_OCTETS, NewObject, Object, Still, Who};
+use crate::memory::ProcessMemory;
 use crate::ptrace::sys::Regs;
-use crate::recording::Recording;
-use pct_elf::{Image, Memory};
+use crate::recording::{FoundInterpreter, LineOctets, Recording};
+use pct_elf::{Image, Memory as _};
 use pct_format::record::{
     CodeFacts, CodeFrame, CutCause, Frame, InterpreterState, Language, LineTableForm, LostCode, code_flag,
 };
-use pct_languages::ThreadMemory;
 use pct_languages::cpython::layout::LineTable;
 use pct_languages::cpython::{self, Interpreter, Layout, Refused, Standing, ThreadData, code, greenlet_code};
 use pct_languages::weave::{Interpreted, InterpreterCode, Native, Words, Woven, weave};
-use pct_unwind::Placed;
-use procfs::process::{MMapPath, MemoryMap};
-use std::cell::RefCell;
+use procfs::process::MemoryMap;
 use std::collections::{HashMap, HashSet};
-use std::os::unix::ffi::OsStrExt as _;
 
-/// Octets of a name that are kept.
-const NAME_OCTETS: usize = 1024;
 /// Octets of a line table that are kept.
 const TABLE_OCTETS: u64 = 128 << 10;
-
-/// An object: its first address, its device and its inode.
-type Object = (u64, i32, i32, u64);
-
-/// A thread that stands still.
-pub(super) struct Still<'a> {
-    /// Where it stands.
-    pub(super) pc: u64,
-    /// Its stack pointer.
-    pub(super) sp: u64,
-    /// Its callers, innermost first.
-    pub(super) callers: &'a [Placed],
-    /// Why there are no more of them.
-    pub(super) cut: Option<CutCause>,
-    /// Who it is.
-    pub(super) thread: Who,
-    /// What its registers hold, as far as it is known.
-    pub(super) registers: &'a [u64],
-}
-
-/// Which thread it is.
-pub(super) enum Who {
-    /// Its control block is here.
-    ControlBlock(u64),
-    /// Its number, as its process sees it.
-    Number(u32),
-}
 
 /// An object that looks like an interpreter.
 struct Candidate {
@@ -64,8 +33,6 @@ struct Candidate {
 
 /// The interpreter of one process.
 pub(super) struct Python {
-    /// The objects that were looked at.
-    known: HashSet<Object>,
     data: Option<ThreadData>,
     found: Option<(Interpreter, Object)>,
     /// Code of the package greenlet: first address, and the one behind the last.
@@ -83,7 +50,6 @@ impl Python {
     /// None is found yet. Stacks have up to `depth` frames; `on`: those of the interpreter are wanted.
     pub(super) fn new(depth: usize, on: bool) -> Python {
         Python {
-            known: HashSet::new(),
             data: None,
             found: None,
             greenlets: (0, 0),
@@ -100,44 +66,23 @@ impl Python {
         self.found.is_some() && self.data.is_some()
     }
 
-    /// Looks at the objects that are new in `maps`.
-    pub(super) fn refresh(&mut self, maps: &[MemoryMap], memory: &ProcessMemory, recording: &mut Recording) {
-        let object = |map: &MemoryMap| (map.address.0, map.dev.0, map.dev.1, map.inode);
-        let firsts = || maps.iter().filter(|map| map.offset == 0 && map.inode != 0);
-        let now: HashSet<Object> = firsts().map(object).collect();
-        self.known.retain(|object| now.contains(object));
+    /// Forgets what is not mapped any more: `now` are the objects that are.
+    pub(super) fn retain(&mut self, maps: &[MemoryMap], now: &HashSet<Object>) {
         self.found = self.found.filter(|(_, object)| now.contains(object));
         let (greenlets, _) = self.greenlets;
         if !maps.iter().any(|map| map.address.0 <= greenlets && greenlets < map.address.1) {
             self.greenlets = (0, 0);
         }
-        for map in firsts() {
-            if self.known.insert(object(map)) {
-                self.search_object(map, object(map), memory, recording);
-            }
-        }
     }
 
-    fn search_object(
-        &mut self,
-        map: &MemoryMap,
-        object: Object,
-        memory: &ProcessMemory,
-        recording: &mut Recording,
-    ) {
-        let memory = &Pages::new(memory);
-        let Some(image) = Image::at_base(memory, object.0) else { return };
-        let Some(symbols) = image.symbols(memory) else { return };
-        self.data = self.data.or_else(|| ThreadData::find(memory, &symbols));
-        self.greenlets = greenlet_code(memory, &image, &symbols).unwrap_or(self.greenlets);
-        if symbols.find(memory, b"_PyRuntime").is_none() {
-            return;
+    /// Looks at an object that is new.
+    pub(super) fn meet(&mut self, new: &NewObject<'_>, memory: &Pages<'_>, recording: &mut Recording) {
+        let NewObject { object, path, image, symbols } = *new;
+        self.data = self.data.or_else(|| ThreadData::find(memory, symbols));
+        self.greenlets = greenlet_code(memory, image, symbols).unwrap_or(self.greenlets);
+        if symbols.find(memory, b"_PyRuntime").is_some() {
+            self.consider(memory, Candidate { object, path: path.to_vec() }, recording);
         }
-        let path = match &map.pathname {
-            MMapPath::Path(path) => path.as_os_str().as_bytes().to_vec(),
-            _ => Vec::new(),
-        };
-        self.consider(memory, Candidate { object, path }, recording);
     }
 
     /// Takes the object as the interpreter if it can be read, and says in the file what it is.
@@ -167,7 +112,8 @@ impl Python {
                 (interpreter.version, state)
             }
         };
-        recording.interpreter(Language::CPython, u64::from(version), state, path);
+        let found = FoundInterpreter { language: Language::CPython, version: u64::from(version), state };
+        recording.interpreter(found, path, "");
     }
 
     /// Looks once more at an object that was not relocated when it was seen first.
@@ -248,7 +194,8 @@ impl Written<'_> {
             LineTable::Pairs => LineTableForm::Pairs,
             LineTable::Locations => LineTableForm::Locations,
         };
-        self.recording.code(&facts, form, &lines, table.length).map(Some)
+        let lines = LineOctets { form, octets: &lines, whole: table.length };
+        self.recording.code(&facts, Some(lines)).map(Some)
     }
 }
 
@@ -281,40 +228,3 @@ pub(super) fn registers(regs: &Regs, extended: Option<&[u8]>) -> Vec<u64> {
     words.extend(vectors.chunks_exact(8).map(|half| u64::from_ne_bytes(half.try_into().unwrap_or_default())));
     words
 }
-
-const PAGE: usize = 4096;
-
-/// A process's memory during one sample: each page is read once.
-struct Pages<'m> {
-    memory: &'m ProcessMemory,
-    read: RefCell<HashMap<u64, Option<Box<[u8; PAGE]>>>>,
-}
-
-impl Pages<'_> {
-    fn new(memory: &ProcessMemory) -> Pages<'_> {
-        Pages { memory, read: RefCell::default() }
-    }
-}
-
-impl Memory for Pages<'_> {
-    fn copy(&self, at: u64, into: &mut [u8]) -> bool {
-        let mut pages = self.read.borrow_mut();
-        let mut done = 0;
-        while done < into.len() {
-            let Some(from) = at.checked_add(done as u64) else { return false };
-            let (base, offset) =
-                (from & !(PAGE as u64 - 1), usize::try_from(from % PAGE as u64).unwrap_or(0));
-            let page = pages.entry(base).or_insert_with(|| {
-                let mut page = Box::new([0; PAGE]);
-                self.memory.read(base, &mut page[..]).is_ok().then_some(page)
-            });
-            let Some(page) = page else { return false };
-            let length = (PAGE - offset).min(into.len() - done);
-            into[done..done + length].copy_from_slice(&page[offset..offset + length]);
-            done += length;
-        }
-        true
-    }
-}
-
-impl ThreadMemory for Pages<'_> {}

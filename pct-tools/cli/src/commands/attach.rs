@@ -370,6 +370,8 @@ fn outside(args: &Args, target: &Target, follow: bool, left_out: &[String], face
         depth: 512,
         limit: 64 << 20,
         python: true,
+        java: Java::shows_frames(args.java),
+        javascript: !matches!(args.javascript, Some(Interpreted::Off)),
     };
     let settings = Settings { manner, follow: follow.into(), first_only: false, folder: place.ours.clone() };
     let watch = Watch::begin(target, manner.hz);

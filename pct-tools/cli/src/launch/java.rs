@@ -11,7 +11,7 @@ use pct_attach::facts;
 use pct_attach::hotspot::{self, Jvm, JvmState};
 use pct_format::layout::header as at;
 use pct_format::record::InterpreterState;
-use pct_format::{Clock, Recorder, StackMode};
+use pct_format::{Recorder, StackMode};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -197,12 +197,11 @@ fn told(recording: &Path) -> Option<Told> {
         file.read_exact_at(&mut octets, 8 * u64::try_from(index).ok()?).ok()?;
         Some(u64::from_le_bytes(octets))
     };
-    // Its library walks stacks, and says what it finds.
-    let is_outside = [Clock::Wall as u64, Clock::Outside as u64].contains(&word(at::CLOCK_GOT)?);
+    // Who walks its stacks says what is found.
     let walks =
         word(at::RECORDER)? == Recorder::Log as u64 && word(at::STACK_MODE)? != StackMode::None as u64;
     Some(match word(at::JAVA)? {
-        _ if is_outside || !walks => Told::NoFrames,
+        _ if !walks => Told::NoFrames,
         0 => Told::NotYet,
         state if state == InterpreterState::Read as u64 => Told::Frames,
         _ => Told::NoFrames,
@@ -220,11 +219,7 @@ mod tests {
         let path = folder.path().join("x.pct");
         let told_with = |words: &[(usize, u64)]| {
             let mut recording = Builder::new();
-            let usual = [
-                (at::CLOCK_GOT, Clock::Sigtrap as u64),
-                (at::RECORDER, Recorder::Log as u64),
-                (at::STACK_MODE, StackMode::Auto as u64),
-            ];
+            let usual = [(at::RECORDER, Recorder::Log as u64), (at::STACK_MODE, StackMode::Auto as u64)];
             for (index, word) in usual.iter().chain(words) {
                 recording.set_header_word(*index, *word);
             }
@@ -235,13 +230,8 @@ mod tests {
         assert_eq!(told_with(&[]), Some(Told::NotYet));
         assert_eq!(told_with(&[read]), Some(Told::Frames));
         assert_eq!(told_with(&[(at::JAVA, InterpreterState::SwitchedOff as u64)]), Some(Told::NoFrames));
-        // From outside, without stacks and with counters there are no frames, whatever is found.
-        let without = [
-            (at::CLOCK_GOT, Clock::Outside as u64),
-            (at::CLOCK_GOT, Clock::Wall as u64),
-            (at::RECORDER, Recorder::Counts as u64),
-            (at::STACK_MODE, StackMode::None as u64),
-        ];
+        // Without stacks and with counters there are no frames, whatever is found.
+        let without = [(at::RECORDER, Recorder::Counts as u64), (at::STACK_MODE, StackMode::None as u64)];
         for word in without {
             assert_eq!(told_with(&[word]), Some(Told::NoFrames));
             assert_eq!(told_with(&[read, word]), Some(Told::NoFrames));

@@ -7,11 +7,15 @@ use pct_tests::root;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The options of samples by the library in the program, and of samples from outside.
+const FROM_WITHIN: &[&str] = &["--hz", "997"];
+const FROM_OUTSIDE: &[&str] = &["--clock", "wall", "--hz", "400"];
+
 /// Runs it without damage to it.
 fn unharmed(options: &[&str], java: &Path, classes: &Path, words: &[&str]) -> Run {
     let mut command = vec![java.to_str().expect("a path"), "-cp", classes.to_str().expect("a path")];
     command.extend(words);
-    let r = run(&[&["--hz", "997"], options].concat(), &command);
+    let r = run(options, &command);
     if r.unharmed() != "done\n" {
         harm(&format!("{words:?}: {}{}", r.stdout(), r.stderr()));
     }
@@ -44,20 +48,60 @@ fn functions_have_their_shares_and_callers_under_each_collector_and_compiler() {
             pct_tests::skip(test, &format!("this Java has no {manner}"));
             continue;
         }
-        let r = unharmed(&[], &java, classes.path(), &[manner, "Truth", "1500", "2"]);
-        let stacks = folded(&r.dir);
-        // (The thread that the JVM begins in, and one that the program makes.)
-        let (all, whole) = weight_through(&stacks, &["Truth.loop"]);
-        assert!(all > 100.0 && whole > 0.95 * all, "{manner}: {whole} of {all} whole: {}", r.stderr());
-        let parts: Vec<f64> = [1, 2, 4, 8]
-            .map(|n| weight_through(&stacks, &["Truth.round;", &format!("Truth$F{n}.run;Truth$F{n}.f{n}")]).0)
-            .into();
-        let sum: f64 = parts.iter().sum();
-        for (part, due) in parts.iter().zip([1.0, 2.0, 4.0, 8.0]) {
-            let due = due / 15.0;
-            let spread = 5.0 * (due * (1.0 - due) / sum).sqrt();
-            assert!((part / sum - due).abs() < spread, "{manner}: {parts:?}: {}", r.stderr());
-        }
+        let r = unharmed(FROM_WITHIN, &java, classes.path(), &[manner, "Truth", "1500", "2"]);
+        have_their_shares(&r, manner);
+    }
+}
+
+/// The same functions, read from outside of the program: of threads that are stopped for it and, where they wait for a
+/// processor or a lock, of threads that are not.
+#[test]
+fn functions_have_their_shares_and_callers_from_outside() {
+    let test = "functions_have_their_shares_and_callers_from_outside";
+    let Some((java, classes)) = compiled_or_skip("Truth.java", test) else { return };
+    for manner in ["-XX:+UseG1GC", "-Xint", "-XX:TieredStopAtLevel=1"] {
+        let r = unharmed(FROM_OUTSIDE, &java, classes.path(), &[manner, "Truth", "1500", "2"]);
+        have_their_shares(&r, manner);
+    }
+}
+
+/// The four functions of `Truth.java` have 1, 2, 4 and 8 parts of their time, and whole stacks.
+fn have_their_shares(r: &Run, manner: &str) {
+    let stacks = folded(&r.dir);
+    // (The thread that the JVM begins in, and one that the program makes.)
+    let (all, whole) = weight_through(&stacks, &["Truth.loop"]);
+    assert!(all > 100.0 && whole > 0.95 * all, "{manner}: {whole} of {all} whole: {}", r.stderr());
+    let parts: Vec<f64> = [1, 2, 4, 8]
+        .map(|n| weight_through(&stacks, &["Truth.round;", &format!("Truth$F{n}.run;Truth$F{n}.f{n}")]).0)
+        .into();
+    let sum: f64 = parts.iter().sum();
+    for (part, due) in parts.iter().zip([1.0, 2.0, 4.0, 8.0]) {
+        let due = due / 15.0;
+        let spread = 5.0 * (due * (1.0 - due) / sum).sqrt();
+        assert!((part / sum - due).abs() < spread, "{manner}: {parts:?}: {}", r.stderr());
+    }
+}
+
+/// Threads that wait, each in one way, have the methods that they wait in, and their callers up to the thread's begin.
+/// Nobody stops them for it.
+#[test]
+fn threads_that_wait_do_so_in_their_methods() {
+    let test = "threads_that_wait_do_so_in_their_methods";
+    let Some((java, classes)) = compiled_or_skip("Waits.java", test) else { return };
+    let r = unharmed(FROM_OUTSIDE, &java, classes.path(), &["Waits", "1500"]);
+    let stacks = folded(&r.dir);
+    let ways = [
+        ("Waits.sleeps;java.lang.Thread.sleep", ""),
+        ("Waits.parks;java.util.concurrent.locks.LockSupport.parkNanos", "[waits: futex]"),
+        ("Waits.locks;", "ObjectMonitor::enter"),
+        ("Waits.waits;java.lang.Object.wait", "[waits: futex]"),
+        ("Waits.joins;java.lang.Thread.join", "[waits: futex]"),
+        ("Waits.reads;java.", "[waits: read pipe]"),
+    ];
+    for (methods, below) in ways {
+        let (all, whole) = weight_through(&stacks, &["java.lang.Thread.run;", methods, below]);
+        // 600 ticks of the 1.5 s.
+        assert!(all > 300.0 && whole == all, "{methods}: {whole} of {all} whole: {stacks}");
     }
 }
 
@@ -87,7 +131,7 @@ fn stacks_of_virtual_threads_lead_to_what_carries_them() {
     let heap = format!("{entry}[callers in the heap];VirtualThreads.waits;VirtualThreads.work");
     let runs = format!("{entry}jdk.internal.vm.Continuation.enter;");
     for (word, callers) in [("works", &runs), ("waits", &heap)] {
-        let r = unharmed(&[], &java, classes.path(), &["VirtualThreads", word]);
+        let r = unharmed(FROM_WITHIN, &java, classes.path(), &["VirtualThreads", word]);
         let stacks = folded(&r.dir);
         let (all, _) = weight_through(&stacks, &["VirtualThreads.work"]);
         let (led, whole) = weight_through(&stacks, &[callers, "VirtualThreads.work"]);
@@ -105,7 +149,7 @@ fn stacks_of_short_threads_are_whole() {
     else {
         return;
     };
-    let r = unharmed(&[], &java, classes.path(), &["ShortThreads", "200"]);
+    let r = unharmed(FROM_WITHIN, &java, classes.path(), &["ShortThreads", "200"]);
     let (all, whole) = weight_through(&folded(&r.dir), &["ShortThreads.work"]);
     assert!(all > 100.0 && whole > 0.95 * all, "{whole} of {all} whole: {}", r.stderr());
 }

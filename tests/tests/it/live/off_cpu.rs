@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pct_tests::pct::run;
-use pct_tests::victims::victim;
+use pct_tests::pct::{folded, run};
+use pct_tests::victims::{victim, victim_with};
 
 /// Seconds by (thread, cause).
 type Seconds = BTreeMap<(u32, String), f64>;
@@ -56,4 +56,22 @@ fn time_without_a_processor_is_what_the_kernel_counts() {
     println!("{queued} s of {truth} s in the queue, {running} s of 1.5 s running");
     assert!(queued > 0.75 * truth && queued < 1.25 * truth, "{queued} of {truth} s: {found:?}");
     assert!(running > 0.75, "{running} of 1.5 s: {found:?}");
+}
+
+/// A library that is loaded between two samples, and in which the thread then only waits. The place where it waits is
+/// in a library that has long been known, so it is the walk that meets what is new.
+#[test]
+fn a_thread_that_only_waits_in_a_new_library_has_its_function() {
+    let plug = victim_with("waitplug.c", "cc -O2 -shared -fPIC -DPLUG", "waitplug.so").expect("it builds");
+    let words = [victim("waitplug.c"), plug].map(|path| path.to_str().expect("a path").to_owned());
+    let r = run(&["--clock", "wall"], &[&words[0], &words[1]]);
+    assert_eq!(r.unharmed(), "done\n");
+    let folded = folded(&r.dir);
+    let weight = |word: &str| {
+        let lines = folded.lines().filter(|line| line.contains(word));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>()
+    };
+    // 150 ticks of its 1.5 s.
+    let (found, cut) = (weight(";wait_in_plug;"), weight("<truncated"));
+    assert!(found > 75.0 && cut < 5.0, "{found} found, {cut} cut: {folded}");
 }

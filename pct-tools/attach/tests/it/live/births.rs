@@ -32,6 +32,8 @@ fn a_thread_that_makes_threads_all_the_time_is_sampled_to_its_end() {
         depth: 512,
         limit: 16 << 20,
         python: false,
+        java: false,
+        javascript: false,
     };
     let settings =
         Settings { manner, follow: Follow::None, first_only: false, folder: folder.path().to_owned() };

@@ -20,7 +20,17 @@ use crate::victims;
 
 fn settings(hz: u32, clock: Clock, folder: &Path) -> Settings {
     let stacks = StackMode::Auto;
-    let manner = Manner { clock_asked: clock, clock, hz, stacks, depth: 512, limit: 16 << 20, python: true };
+    let manner = Manner {
+        clock_asked: clock,
+        clock,
+        hz,
+        stacks,
+        depth: 512,
+        limit: 16 << 20,
+        python: true,
+        java: true,
+        javascript: true,
+    };
     Settings { manner, follow: Follow::All, first_only: false, folder: folder.to_owned() }
 }
 

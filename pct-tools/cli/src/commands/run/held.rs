@@ -108,6 +108,8 @@ fn manner(args: &Args, clock: file::Clock) -> Manner {
         depth: args.depth.unwrap_or(512) as usize,
         limit: args.limit.map_or(64 << 20, |limit| usize::try_from(limit).unwrap_or(usize::MAX)),
         python: !matches!(args.python, Some(super::Interpreted::Off)),
+        java: super::Java::shows_frames(args.java),
+        javascript: !matches!(args.javascript, Some(super::Interpreted::Off)),
     }
 }
 
