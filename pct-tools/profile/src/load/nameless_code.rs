@@ -6,6 +6,9 @@ use pct_symbols::{NAMELESS_CODE, Note, Problem};
 
 /// With this share of the samples through such code, one part in so many, it is worth a line.
 const WORTH_A_LINE: u64 = 100;
+/// Fewer samples than these are not, unless they are most of all: each start of a Java virtual machine has some, in the
+/// pieces of code that it makes to make itself.
+const FEW: u64 = 10;
 
 /// Whether a note says nothing but that such code has no names.
 pub(super) fn is_about_it(note: &Note) -> bool {
@@ -15,7 +18,7 @@ pub(super) fn is_about_it(note: &Note) -> bool {
 /// Adds these notes if a share of the samples that matters went through such code.
 pub(super) fn note(profile: &mut Profile, notes: impl Iterator<Item = String>) {
     let (through, all) = samples(profile);
-    if through > 0 && through >= all / WORTH_A_LINE {
+    if through > 0 && through >= all / WORTH_A_LINE && (through >= FEW || through > all / 2) {
         notes.for_each(|note| profile.account.note_without_names(note));
     }
 }
@@ -46,7 +49,14 @@ mod tests {
 
     #[test]
     fn a_note_is_made_where_much_went_through_such_code() {
-        for (nameless, is_noted) in [(0, false), (1, false), (20, true)] {
+        for (nameless, named, is_noted) in [
+            (0, 980, false),
+            (1, 980, false),
+            (20, 980, true),
+            (5, 100, false),
+            (10, 100, true),
+            (5, 4, true),
+        ] {
             let mut b = Builder::new(false);
             let process = b.process(crate::model::Process::default());
             let thread = b.thread(process, 1, "node");
@@ -55,13 +65,13 @@ mod tests {
             let (code, read) = (b.function(jit, NAMELESS_CODE), b.function(libc, "read"));
             let (code, read) = (b.plain_frame(code), b.plain_frame(read));
             let caller = b.stack(None, code);
-            for (parent, samples) in [(Some(caller), nameless), (None, 980)] {
+            for (parent, samples) in [(Some(caller), nameless), (None, named)] {
                 let stack = b.stack(parent, read);
                 b.add(thread, stack, Weight { samples, ..Weight::ZERO });
             }
             let mut profile = b.finish();
             note(&mut profile, ["no names".to_owned()].into_iter());
-            assert_eq!(!profile.account.notes.is_empty(), is_noted, "{nameless}");
+            assert_eq!(!profile.account.notes.is_empty(), is_noted, "{nameless} of {named}");
         }
     }
 }

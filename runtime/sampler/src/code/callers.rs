@@ -170,7 +170,15 @@ fn walk_into(walker: Walker<'_>, regs: Regs, buffer: &mut [u64], range: core::op
     let out = buffer.get_mut(range).unwrap_or(&mut []);
     let current = (session.python.current(), session.java.current(), session.javascript.current());
     let (frames, cut) = match current {
-        (None, None, None) => native(walker, regs, out),
+        (None, None, None) => {
+            let walked = native(walker, regs, out);
+            if walked_modules::awaits_interpreter() {
+                cold_path();
+                with_awaited(walker, regs, walked, out)
+            } else {
+                walked
+            }
+        }
         (Some(found), ..) => {
             cold_path();
             with_python(walker, regs, found, out)
@@ -269,15 +277,59 @@ fn with_python(
     }
 }
 
+/// The stack that was `walked` of a thread whose process may have an interpreter by now. If it leads through code that
+/// was made at run time, that is looked for.
+#[cold]
+#[inline(never)]
+fn with_awaited(
+    walker: Walker<'_>,
+    regs: Regs,
+    walked: (usize, Option<CutCause>),
+    out: &mut [u64],
+) -> (usize, Option<CutCause>) {
+    let Walker { session, ring, .. } = walker;
+    let is_made = REGISTRY.hold(session.rings.number(ring) as usize).is_some_and(|held| {
+        let set = held.set();
+        addresses(regs, out, walked.0).any(|address| {
+            set.region(address).is_some_and(|region| !region.of_file && region.table.is_none())
+        })
+    });
+    if !is_made || look_again(session).is_none() {
+        return walked;
+    }
+    walked_modules::note_look_for_interpreter();
+    match (session.java.current(), session.javascript.current()) {
+        (Some(found), _) => with_java(walker, regs, found, out),
+        (None, Some(found)) => with_javascript(walker, regs, found, out),
+        (None, None) => walked,
+    }
+}
+
 /// The stack of a thread that may run Java. How many words were stored, and why it is cut.
 #[inline(never)]
 fn with_java(walker: Walker<'_>, regs: Regs, found: &FoundJvm, out: &mut [u64]) -> (usize, Option<CutCause>) {
+    if let Some(walked) = walk_java(walker, regs, found, out) {
+        return walked;
+    }
+    // It was met while it started.
+    cold_path();
+    let again = look_again(walker.session).and_then(|_| walker.session.java.current());
+    again.and_then(|found| walk_java(walker, regs, found, out)).unwrap_or_else(|| native(walker, regs, out))
+}
+
+/// The same; `None`: the virtual machine is not as it was found.
+fn walk_java(
+    walker: Walker<'_>,
+    regs: Regs,
+    found: &FoundJvm,
+    out: &mut [u64],
+) -> Option<(usize, Option<CutCause>)> {
     let Walker { session, ring, may_copy } = walker;
     let Some(scratch) = ring.stack.scratch(out.len() as u32, session.may_call()) else {
-        return native(walker, regs, out);
+        return Some(native(walker, regs, out));
     };
     let held = REGISTRY.hold(session.rings.number(ring) as usize);
-    let Some(held) = held else { return native(walker, regs, out) };
+    let Some(held) = held else { return Some(native(walker, regs, out)) };
     let gregs = gregs(regs);
     let registers = Registers {
         pc: regs.pc,
@@ -300,10 +352,7 @@ fn with_java(walker: Walker<'_>, regs: Regs, found: &FoundJvm, out: &mut [u64]) 
     // SAFETY: the extent is the thread's own stack (see `StackFinder`), and this handler runs on that thread.
     let walked = unsafe { java.walk(&registers, start, &mut natives, out) };
     drop(held);
-    match walked {
-        Some(walked) => walked,
-        None => native(walker, regs, out),
-    }
+    walked
 }
 
 /// The stack of a thread that may run JavaScript. How many words were stored, and why it is cut.
@@ -426,7 +475,8 @@ pub(crate) fn look_again(session: &Session) -> Option<bool> {
     let _alone = session::alone();
     let mut house = session.house.try_lock()?;
     LOOKED.store(now, Ordering::Relaxed);
-    let (before, doubtful) = (session.regions.epoch.load(Ordering::Relaxed), walked_modules::may_be_gone());
+    let before = session.regions.epoch.load(Ordering::Relaxed);
+    let doubtful = walked_modules::may_be_gone() || walked_modules::awaits_interpreter();
     on_own_stack(session, &mut house, bookkeeping::refresh_regions);
     let found = session.regions.epoch.load(Ordering::Relaxed) != before || walked_modules::has_found_data();
     // (What was only doubtful may be as it was.)

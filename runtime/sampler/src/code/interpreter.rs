@@ -85,6 +85,11 @@ impl Java {
         self.current.get()
     }
 
+    /// Whether an object of it was found, but not yet a virtual machine that is up.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.base.load(Ordering::Relaxed) != 0 && self.said.load(Ordering::Relaxed) == 0
+    }
+
     /// Whether it was found that its frames cannot be read.
     pub(super) fn is_refused(&self) -> bool {
         let said = self.said.load(Ordering::Relaxed);
@@ -157,6 +162,11 @@ pub struct JavaScript {
 }
 
 impl JavaScript {
+    /// Whether an object of it was found, but not yet a V8 that is up.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.base.load(Ordering::Relaxed) != 0 && self.said.load(Ordering::Relaxed) == 0
+    }
+
     /// The V8 whose functions are read.
     #[inline(always)]
     #[must_use]

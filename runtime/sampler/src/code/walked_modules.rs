@@ -33,6 +33,13 @@ static LASTING: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
 /// There was a sample in code that was not known, and no look since.
 static MET_UNKNOWN: AtomicBool = AtomicBool::new(false);
 
+/// An interpreter's object was there at the last look, but it was not up yet.
+static AWAITS_INTERPRETER: AtomicBool = AtomicBool::new(false);
+/// How many looks samples have made because of that.
+static LOOKED_FOR_INTERPRETER: AtomicU32 = AtomicU32::new(0);
+/// Most of them: an object may be there whose interpreter is never started.
+const MOST_FOR_INTERPRETER: u32 = 128;
+
 /// The last look has found unwind data.
 static FOUND_DATA: AtomicBool = AtomicBool::new(false);
 
@@ -89,6 +96,21 @@ pub fn refresh(session: &Session, list: &mut List) {
     if javascript::refresh(session, list) {
         agree(list);
     }
+    let awaits = session.java.is_awaited() || session.javascript.is_awaited();
+    AWAITS_INTERPRETER.store(awaits, Ordering::Relaxed);
+}
+
+/// Whether samples in code that was made at run time look at once for the interpreter that may have made it. Until it
+/// is found that code has no names, and a program may live for a shorter time than passes between two looks.
+#[inline(always)]
+pub(super) fn awaits_interpreter() -> bool {
+    AWAITS_INTERPRETER.load(Ordering::Relaxed)
+        && LOOKED_FOR_INTERPRETER.load(Ordering::Relaxed) < MOST_FOR_INTERPRETER
+}
+
+/// A sample looks because of that.
+pub(super) fn note_look_for_interpreter() {
+    LOOKED_FOR_INTERPRETER.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Copies what walks may need of the modules' unwind data, because from now on no system call may be made. The caller

@@ -142,6 +142,26 @@ fn stacks_of_virtual_threads_lead_to_what_carries_them() {
     }
 }
 
+/// The virtual machine is found when it is up, and not when the sampler looks at the mappings next: a program may have
+/// ended by then.
+#[test]
+fn programs_that_end_soon_have_names() {
+    let Some((java, classes)) = compiled_or_skip("Truth.java", "programs_that_end_soon_have_names") else {
+        return;
+    };
+    let (mut all, mut nameless) = (0.0, 0.0);
+    for _ in 0..6 {
+        let r = unharmed(FROM_WITHIN, &java, classes.path(), &["Truth", "200", "1"]);
+        let stacks = folded(&r.dir);
+        all += weight_through(&stacks, &["jni_CallStaticVoidMethod"]).0;
+        nameless += weight_through(&stacks, &["jni_CallStaticVoidMethod", ";[no name]"]).0;
+        // A walk through code of which nothing is known may have ended in it.
+        nameless += weight_through(&stacks, &["<truncated", ";[no name]"]).0;
+    }
+    println!("{nameless} of {all} nameless");
+    assert!(all > 100.0 && nameless < 0.05 * all, "{nameless} of {all} nameless");
+}
+
 /// Each lives for less time than passes between two looks of the sampler at the mappings.
 #[test]
 fn stacks_of_short_threads_are_whole() {
