@@ -20,6 +20,7 @@ pub mod path;
 pub mod rates;
 pub mod table;
 pub mod tree;
+mod wait_names;
 pub mod waits;
 
 /// A value as a line of JSON. Hidden characters of names are JSON's escapes: programs get the names as they are, and

@@ -3,7 +3,7 @@
 use super::Layout;
 use super::numbers::{seconds, share, thousands};
 use super::table::{Column, Rank, Table};
-use super::waits::{function, object_name, thread};
+use super::wait_names::{WaitNames, function, object_name, thread};
 use crate::ids::StackId;
 use crate::model::Profile;
 use crate::path_sums::PathSums;
@@ -32,27 +32,19 @@ const fn name(what: What) -> &'static str {
     }
 }
 
-/// Sums of stacks by their innermost functions, the longest first.
-fn by_function<'p>(profile: &'p Profile, sums: &[(StackId, u64)]) -> Vec<(&'p str, u64)> {
-    let mut functions: FxHashMap<&str, u64> = FxHashMap::default();
-    for (stack, ns) in sums {
-        *functions.entry(&profile.functions[profile.leaf(*stack)].name).or_default() += ns;
-    }
-    let mut functions: Vec<_> = functions.into_iter().collect();
-    functions.sort_by_key(|(name, ns)| (Reverse(*ns), *name));
-    functions
-}
-
 /// The rows of the first table: what the path consists of. They sum up to its length.
-fn parts(profile: &Profile, sums: &PathSums) -> Vec<(String, u64)> {
-    let mut parts: Vec<(String, u64)> = Vec::new();
-    parts.extend(by_function(profile, &sums.on_cpu).into_iter().map(|(name, ns)| (name.to_owned(), ns)));
+fn parts(sums: &PathSums, on_cpu: impl Fn(StackId) -> String, names: &WaitNames<'_>) -> Vec<(String, u64)> {
+    let mut functions: FxHashMap<String, u64> = FxHashMap::default();
+    for (stack, ns) in &sums.on_cpu {
+        *functions.entry(on_cpu(*stack)).or_default() += ns;
+    }
+    let mut parts: Vec<(String, u64)> = functions.into_iter().collect();
     parts.push(("[off the CPU, in no recorded wait]".to_owned(), sums.off_cpu_ns));
     parts.push(("[hand-over: woken, and not running yet]".to_owned(), sums.hand_over_ns));
     parts.push(("[a thread was made, and had not begun]".to_owned(), sums.begins_ns));
-    let mut outside: FxHashMap<&str, u64> = FxHashMap::default();
+    let mut outside: FxHashMap<String, u64> = FxHashMap::default();
     for (stack, ns) in &sums.outside {
-        *outside.entry(function(profile, *stack)).or_default() += ns;
+        *outside.entry(names.function(*stack)).or_default() += ns;
     }
     parts.extend(outside.into_iter().map(|(name, ns)| (format!("[outside: waits in {name}]"), ns)));
     parts.push(("[not known who made the thread]".to_owned(), sums.unknown_ns));
@@ -76,7 +68,8 @@ pub fn tables(profile: &Profile, waits: &Waits, chain: &Chain, rows: usize, layo
         }
         out.push('\n');
     };
-    let parts = parts(profile, &sums);
+    let names = WaitNames::of_owners(profile);
+    let parts = parts(&sums, |stack| names.owner_name(stack), &names);
     let columns = vec![Column::number("seconds"), Column::number("share"), Column::name("on the path", 24)];
     let mut table = Table::new(columns);
     for (name, ns) in parts.iter().take(rows) {
@@ -101,14 +94,10 @@ pub fn tables(profile: &Profile, waits: &Waits, chain: &Chain, rows: usize, layo
             Column::name("for", 24),
         ]);
         for change in sums.changes.iter().take(rows) {
-            let waker = change.waker.map_or("its end", |stack| function(profile, stack));
-            let cells = vec![
-                thousands(change.count),
-                seconds(change.hand_over_ns),
-                function(profile, change.waiter).to_owned(),
-                waker.to_owned(),
-                object_name(profile, &waits.objects[change.object]),
-            ];
+            let waker = change.waker.map_or_else(|| "its end".to_owned(), |stack| names.function(stack));
+            let waiter = names.function(change.waiter);
+            let object = names.object_beside(&waits.objects[change.object], &waiter);
+            let cells = vec![thousands(change.count), seconds(change.hand_over_ns), waiter, waker, object];
             table.row(Rank::Plain, cells);
         }
         more(&mut out, &table, sums.changes.len());
@@ -204,12 +193,14 @@ pub fn json(profile: &Profile, waits: &Waits, chain: &Chain, rows: usize) -> Val
             "pieces": pieces,
         })
     };
+    let leaf = |stack| profile.functions[profile.leaf(stack)].name.clone();
+    let parts = parts(&sums, leaf, &WaitNames::of_machine(profile));
     let part = |(name, ns): &(String, u64)| json!({ "name": name, "seconds": seconds(*ns) });
     json!({
         "pid": profile.processes[chain.process].pid,
         "process": profile.processes[chain.process].name,
         "seconds": seconds(chain.ns()),
-        "parts": parts(profile, &sums).iter().take(rows).map(part).collect::<Vec<_>>(),
+        "parts": parts.iter().take(rows).map(part).collect::<Vec<_>>(),
         "threads": sums.threads.iter().take(rows).map(by_thread).collect::<Vec<_>>(),
         "changes": sums.changes.iter().take(rows).map(change).collect::<Vec<_>>(),
         "pieces": path.pieces.iter().take(rows).map(piece).collect::<Vec<_>>(),

@@ -5,16 +5,16 @@
 use super::Layout;
 use super::numbers::{seconds, share, thousands};
 use super::table::{Column, Rank, Table};
-use crate::ids::{StackId, ThreadId};
-use crate::model::Profile;
+use super::wait_names::{WaitNames, function, object_name, thread};
+use crate::ids::StackId;
+use crate::language::Language;
+use crate::model::{Object as CodeObject, ObjectKind, Profile};
 use crate::wait_views;
-use crate::waits::{Holder, Object, WaitClass, WaitFigures, WaitRow, Waits};
-use pct_format::WaitKind;
+use crate::waits::{Holder, WaitClass, WaitFigures, WaitRow, Waits};
 use pct_num::float;
 use pct_text::csv_field;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
-use std::cmp::Reverse;
 
 /// What the recordings do not have: said under every table.
 fn not_recorded(waits: &Waits) -> &'static str {
@@ -25,99 +25,23 @@ fn not_recorded(waits: &Waits) -> &'static str {
     }
 }
 
-/// Beginnings of the names of functions that only lead to a lock: the caller says more.
-const LEAD_TO_LOCKS: &[&str] = &[
-    "__gthread_",
-    "std::mutex::",
-    "std::__mutex_base",
-    "std::recursive_mutex::",
-    "std::timed_mutex::",
-    "std::shared_mutex::",
-    "std::__shared_mutex_pthread::",
-    "std::lock_guard<",
-    "std::unique_lock<",
-    "std::shared_lock<",
-    "std::scoped_lock<",
-    "std::condition_variable",
-    "std::__condvar",
-    "std::thread::join",
-    "std::__glibcxx_rwlock_",
-    "std::__atomic_futex_unsigned_base",
-    "std::__atomic_wait",
-    "std::__detail::__platform_",
-    "std::__detail::__waiter",
-    // Rust's.
-    "std::sys",
-    "<std::sys",
-    "std::sync::",
-    "<std::sync::",
-    "std::thread::park",
-    "std::thread::functions::park",
-    "<std::thread::",
-    "std::thread::current::",
-    "std::thread::Thread::unpark",
-    "std::thread::thread::Thread::",
-    "std::thread::local::",
-    "std::thread::scoped::",
-    "core::mem::drop",
-    "core::ptr::drop_in_place",
-    "core::ptr::drop_glue",
-    "core::ops::function::",
-    "<core::",
-    "alloc::sync::Arc<",
-    "<alloc::",
-    "parking_lot",
-    "<parking_lot",
-    "lock_api::",
-    "<lock_api::",
-];
-
-/// Whether a function of this name only leads to a lock.
-fn only_leads(name: &str) -> bool {
-    LEAD_TO_LOCKS.iter().any(|start| name.starts_with(start))
-}
-
-/// The function in which a stack waits, or releases: the innermost one that does not only lead to a lock.
-pub(super) fn function(profile: &Profile, stack: StackId) -> &str {
-    let mut names = profile.outwards(stack).map(|(_, frame)| profile.functions[frame.function].name.as_str());
-    names.find(|name| !only_leads(name)).unwrap_or_else(|| &profile.functions[profile.leaf(stack)].name)
-}
-
-pub(super) fn thread(profile: &Profile, thread: ThreadId) -> String {
-    let row = &profile.threads[thread];
-    let (tid, name) = (row.tid, &row.name);
-    if name.is_empty() { tid.to_string() } else { format!("{name} {tid}") }
-}
-
-/// What threads wait for, in words.
-#[must_use]
-pub fn object_name(profile: &Profile, object: &Object) -> String {
-    if object.kind == WaitKind::Join {
-        if object.address == 0 {
-            return "end of a thread".to_owned();
-        }
-        let of_process = |row: &ThreadId| profile.threads[*row].process == object.process;
-        let has_ended = |row: &ThreadId| u64::from(profile.threads[*row].tid) == object.address;
-        let ended = profile.threads.ids().filter(of_process).rfind(has_ended);
-        return ended.map_or_else(
-            || "end of a thread".to_owned(),
-            |row| format!("end of thread {}", thread(profile, row)),
-        );
+/// What waits for work are. A lock of Java or Python is made of a condition or a semaphore, so it is among them.
+pub(super) fn work_word(profile: &Profile) -> &'static str {
+    let has_such_locks =
+        |object: &CodeObject| matches!(object.kind, ObjectKind::Module(Language::Java | Language::Python));
+    if profile.objects.iter().any(has_such_locks) {
+        "work, or for locks of Java or Python"
+    } else {
+        "work (not contention)"
     }
-    let first = function(profile, object.first_stack);
-    let kind = match object.kind {
-        WaitKind::ReadLock | WaitKind::WriteLock => "rwlock",
-        kind => kind.name(),
-    };
-    format!("{kind} {:#x}, first waited for in {first}", object.address)
 }
 
 /// Sums of rows that are one row of a table.
 #[derive(Default)]
-struct Sum {
-    figures: WaitFigures,
-    waiters: FxHashMap<StackId, u64>,
-    holders: FxHashMap<StackId, u64>,
+pub(super) struct Sum {
+    pub(super) figures: WaitFigures,
+    pub(super) waiters: FxHashMap<StackId, u64>,
+    pub(super) holders: FxHashMap<StackId, u64>,
 }
 
 impl Sum {
@@ -131,16 +55,21 @@ impl Sum {
 }
 
 /// The function with the most of it, and how many others there are.
-fn top(profile: &Profile, of: &FxHashMap<StackId, u64>) -> String {
-    let mut sums: FxHashMap<&str, u64> = FxHashMap::default();
+pub(super) fn top(names: &WaitNames<'_>, of: &FxHashMap<StackId, u64>) -> (String, usize) {
+    let mut sums: FxHashMap<String, u64> = FxHashMap::default();
     for (stack, ns) in of {
-        *sums.entry(function(profile, *stack)).or_default() += ns;
+        *sums.entry(names.function(*stack)).or_default() += ns;
     }
-    let first = sums.iter().max_by_key(|(name, ns)| (**ns, Reverse(**name)));
-    match (first, sums.len()) {
-        (None, _) => "-".to_owned(),
-        (Some((name, _)), 1) => (*name).to_owned(),
-        (Some((name, _)), others) => format!("{name} +{}", others - 1),
+    let others = sums.len().saturating_sub(1);
+    let first = sums.into_iter().max_by(|one, other| one.1.cmp(&other.1).then_with(|| other.0.cmp(&one.0)));
+    (first.map_or_else(|| "-".to_owned(), |(name, _)| name), others)
+}
+
+/// The same in a cell.
+pub(super) fn top_cell(names: &WaitNames<'_>, of: &FxHashMap<StackId, u64>) -> String {
+    match top(names, of) {
+        (name, 0) => name,
+        (name, others) => format!("{name} +{others}"),
     }
 }
 
@@ -149,17 +78,22 @@ fn top(profile: &Profile, of: &FxHashMap<StackId, u64>) -> String {
 pub enum Rows {
     /// Objects.
     Objects,
-    /// Functions that wait.
+    /// Functions that wait: of the program's own language.
     Functions,
+    /// Functions that wait: those of machine code.
+    MachineFunctions,
 }
 
 /// The tables for people: locks, then what else threads wait for. `rows` at most in each.
 #[must_use]
 pub fn tables(profile: &Profile, waits: &Waits, by: Rows, rows: usize, layout: &Layout) -> String {
     let mut out = String::new();
+    let names = match by {
+        Rows::MachineFunctions => WaitNames::of_machine(profile),
+        Rows::Objects | Rows::Functions => WaitNames::of_owners(profile),
+    };
     for class in WaitClass::ALL {
-        let of_class = |row: &&WaitRow| WaitClass::of_kind(waits.objects[row.object].kind) == class;
-        let sums = sums(profile, waits, by, of_class);
+        let sums = sums(&names, waits, by, class);
         if sums.is_empty() {
             continue;
         }
@@ -167,9 +101,11 @@ pub fn tables(profile: &Profile, waits: &Waits, by: Rows, rows: usize, layout: &
         let all: u64 = sums.iter().map(|(_, sum)| sum.figures.waits).sum();
         let locks = class == WaitClass::Lock;
         let head = match class {
-            WaitClass::Lock => "Waits for locks",
-            WaitClass::Work => "Waits for work (not contention)",
-            WaitClass::Futex => "Waits for futexes (locks or work: the program does not say which)",
+            WaitClass::Lock => "Waits for locks".to_owned(),
+            WaitClass::Work => format!("Waits for {}", work_word(profile)),
+            WaitClass::Futex => {
+                "Waits for futexes (locks or work: the program does not say which)".to_owned()
+            }
         };
         out += &format!("{head}: {} s in {} waits\n", seconds(whole), thousands(all));
         let (last, other) = if locks { ("hand-over", "held by") } else { ("after wake-up", "woken by") };
@@ -182,11 +118,13 @@ pub fn tables(profile: &Profile, waits: &Waits, by: Rows, rows: usize, layout: &
         ];
         columns.extend(match by {
             Rows::Objects => [Column::name("what", 24), Column::name("waited for in", 12)],
-            Rows::Functions => [Column::name("waits in", 12), Column::name("for", 24)],
+            Rows::Functions | Rows::MachineFunctions => {
+                [Column::name("waits in", 12), Column::name("for", 24)]
+            }
         });
         columns.push(Column::name(other, 12));
         let mut table = Table::new(columns);
-        for (name, sum) in sums.iter().take(rows) {
+        for (row, sum) in sums.iter().take(rows) {
             let figures = sum.figures;
             let mut cells = vec![
                 seconds(figures.ns),
@@ -195,11 +133,17 @@ pub fn tables(profile: &Profile, waits: &Waits, by: Rows, rows: usize, layout: &
                 seconds(figures.longest_ns),
                 seconds(figures.hand_over_ns),
             ];
-            let second = match by {
-                Rows::Objects => top(profile, &sum.waiters),
-                Rows::Functions => name.1.clone(),
-            };
-            cells.extend([name.0.clone(), second, top(profile, &sum.holders)]);
+            let object = &waits.objects[row.object];
+            cells.extend(match by {
+                Rows::Objects => {
+                    let (first, _) = top(&names, &sum.waiters);
+                    [names.object_beside(object, &first), top_cell(&names, &sum.waiters)]
+                }
+                Rows::Functions | Rows::MachineFunctions => {
+                    [row.waiter.clone(), names.object_beside(object, &row.waiter)]
+                }
+            });
+            cells.push(top_cell(&names, &sum.holders));
             table.row(Rank::from_share(figures.ns, whole), cells);
         }
         out += &table.render(layout);
@@ -211,25 +155,26 @@ pub fn tables(profile: &Profile, waits: &Waits, by: Rows, rows: usize, layout: &
     out
 }
 
-/// The rows of a table with their names, the longest waits first.
-fn sums(
-    profile: &Profile,
-    waits: &Waits,
-    by: Rows,
-    wanted: impl Fn(&&WaitRow) -> bool,
-) -> Vec<((String, String), Sum)> {
-    let mut sums: FxHashMap<(usize, &str), Sum> = FxHashMap::default();
-    for row in waits.rows.iter().filter(wanted) {
-        let waiter = if by == Rows::Functions { function(profile, row.stack) } else { "" };
-        sums.entry((row.object, waiter)).or_default().add(row);
+/// What a row of a table is about.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct RowKey {
+    /// Its place in [`Waits::objects`].
+    pub(super) object: usize,
+    /// The function that waits; empty if a row is an object.
+    waiter: String,
+}
+
+/// The rows of a table, the longest waits first.
+pub(super) fn sums(names: &WaitNames<'_>, waits: &Waits, by: Rows, class: WaitClass) -> Vec<(RowKey, Sum)> {
+    let mut sums: FxHashMap<RowKey, Sum> = FxHashMap::default();
+    let of_class = |row: &&WaitRow| WaitClass::of_kind(waits.objects[row.object].kind) == class;
+    for row in waits.rows.iter().filter(of_class) {
+        let waiter = if by == Rows::Objects { String::new() } else { names.function(row.stack) };
+        sums.entry(RowKey { object: row.object, waiter }).or_default().add(row);
     }
     let mut sums: Vec<_> = sums.into_iter().collect();
-    sums.sort_by_key(|(key, sum)| (Reverse(sum.figures.ns), *key));
-    let names = |(object, waiter): (usize, &str)| {
-        let name = object_name(profile, &waits.objects[object]);
-        if by == Rows::Functions { (waiter.to_owned(), name) } else { (name, String::new()) }
-    };
-    sums.into_iter().map(|(key, sum)| (names(key), sum)).collect()
+    sums.sort_by(|one, other| other.1.figures.ns.cmp(&one.1.figures.ns).then_with(|| one.0.cmp(&other.0)));
+    sums
 }
 
 /// One row a thread: its time, and what of it the waits explain.
@@ -299,8 +244,10 @@ pub fn closing(waits: &Waits) -> Vec<String> {
 #[must_use]
 pub fn csv(profile: &Profile, waits: &Waits, rows: usize) -> String {
     let mut out = String::from(
-        "seconds,waits,kind,object,pid,waiter_tid,waiter_thread,waiter_function,part,holder_tid,holder_thread,holder_function\n",
+        "seconds,waits,kind,object,pid,waiter_tid,waiter_thread,waiter_function,part,holder_tid,holder_thread,\
+         holder_function,waiter_owner,holder_owner\n",
     );
+    let owners = WaitNames::of_owners(profile);
     let mut lines = 0;
     for row in &waits.rows {
         let object = &waits.objects[row.object];
@@ -316,6 +263,7 @@ pub fn csv(profile: &Profile, waits: &Waits, rows: usize) -> String {
             csv_field(function(profile, row.stack)),
         );
         let part = if object.kind.is_lock() { "held" } else { "woken" };
+        let waits_in = csv_field(owners.plain(row.stack));
         for holder in &row.holders {
             let by = &profile.threads[holder.thread];
             lines += 1;
@@ -323,11 +271,12 @@ pub fn csv(profile: &Profile, waits: &Waits, rows: usize) -> String {
                 return out;
             }
             out += &format!(
-                "{:.9},{front},{part},{},{},{}\n",
+                "{:.9},{front},{part},{},{},{},{waits_in},{}\n",
                 float(holder.ns) / 1e9,
                 by.tid,
                 csv_field(&by.name),
                 csv_field(function(profile, holder.stack)),
+                csv_field(owners.plain(holder.stack)),
             );
         }
         for (part, ns) in [("hand-over", row.figures.hand_over_ns), ("not known", row.figures.unknown_ns)] {
@@ -336,7 +285,7 @@ pub fn csv(profile: &Profile, waits: &Waits, rows: usize) -> String {
                 if lines > rows {
                     return out;
                 }
-                out += &format!("{:.9},{front},{part},,,\n", float(ns) / 1e9);
+                out += &format!("{:.9},{front},{part},,,,{waits_in},\n", float(ns) / 1e9);
             }
         }
     }
@@ -347,6 +296,7 @@ pub fn csv(profile: &Profile, waits: &Waits, rows: usize) -> String {
 #[must_use]
 pub fn json(profile: &Profile, waits: &Waits, rows: usize) -> Value {
     let seconds = |ns: u64| float(ns) / 1e9;
+    let owners = WaitNames::of_owners(profile);
     let waited = |row: &WaitRow| {
         let object = &waits.objects[row.object];
         let holders: Vec<Value> = row
@@ -358,6 +308,7 @@ pub fn json(profile: &Profile, waits: &Waits, rows: usize) -> Value {
                     "tid": profile.threads[holder.thread].tid,
                     "thread": profile.threads[holder.thread].name,
                     "function": function(profile, holder.stack),
+                    "owner": owners.plain(holder.stack),
                 })
             })
             .collect();
@@ -376,6 +327,7 @@ pub fn json(profile: &Profile, waits: &Waits, rows: usize) -> Value {
             "tid": profile.threads[row.thread].tid,
             "thread": profile.threads[row.thread].name,
             "function": function(profile, row.stack),
+            "owner": owners.plain(row.stack),
             "by": holders,
         })
     };
@@ -400,28 +352,4 @@ pub fn json(profile: &Profile, waits: &Waits, rows: usize) -> Value {
         "records_overwritten": waits.overwritten,
         "not_recorded": not_recorded(waits),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The names are as GCC's library has them in its inline functions.
-    #[test]
-    fn functions_of_the_standard_library_only_lead_to_locks() {
-        for name in [
-            "std::__glibcxx_rwlock_wrlock",
-            "std::__shared_mutex_pthread::lock_shared",
-            "std::mutex::lock",
-            "__gthread_mutex_lock",
-            "std::unique_lock<std::shared_mutex>::lock",
-            "<std::sys::sync::mutex::futex::Mutex>::lock_contended",
-            "<std::sync::poison::mutex::Mutex<u64>>::lock",
-            "std::sys::pal::unix::futex::futex_wake",
-        ] {
-            assert!(only_leads(name), "{name}");
-        }
-        assert!(!only_leads("std::thread::spawn"));
-        assert!(!only_leads("holder()") && !only_leads("my::mutex::lock"));
-    }
 }

@@ -6,6 +6,7 @@ use pct_kit::harm::harm;
 use pct_tests::pct::{Run, binary, run};
 use pct_tests::victims::victim;
 use pct_tests::waits::{self, Counts, Matrix, Truth, each_is_found, reported};
+use pct_tests::{root, tool_or_skip};
 
 /// A run of the C victim in a mode: what it said of itself, and what the recording says.
 fn run_mode(mode: &str) -> (Run, Vec<Truth>, Matrix, Counts) {
@@ -123,4 +124,28 @@ fn a_recording_without_waits_says_how_to_record_them() {
     let report = Command::new(binary()).args(["report", "--wait"]).arg(&r.dir).output().expect("it starts");
     assert_eq!(report.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&report.stderr).contains("pct run --wait -- COMMAND"), "{report:?}");
+}
+
+/// What `pct report --wait` prints of a run.
+fn table_by(rows: &str, r: &Run) -> String {
+    let table = Command::new(binary()).args(["report", "--wait", "--by", rows]).arg(&r.dir).output();
+    String::from_utf8_lossy(&table.expect("it starts").stdout).into_owned()
+}
+
+/// The interpreter's functions wait; the reader wrote none of them.
+#[test]
+fn waits_of_python_are_answered_in_python_functions() {
+    let Some(python) = tool_or_skip("python3", "waits_of_python_are_answered_in_python_functions") else {
+        return;
+    };
+    let program = root().join("tests/victims/locks.py");
+    let words = [python.to_str().expect("a path"), program.to_str().expect("a path")];
+    let r = run(&["--wait", "--no-report"], &words);
+    r.unharmed();
+    for rows in ["lock", "function", "owner"] {
+        let table = table_by(rows, &r);
+        assert!(table.contains("hold (victims/locks.py:8)"), "--by {rows}: {table}");
+    }
+    let machine = table_by("leaf", &r);
+    assert!(!machine.contains("locks.py") && machine.contains("waits in"), "{machine}");
 }

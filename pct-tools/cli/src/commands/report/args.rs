@@ -38,8 +38,8 @@ pub struct Args {
     /// function: the machine's function that ran. Also line, pc, object (for Python code the module), thread, process;
     /// command and thread-name sum over all processes; cause (by the wall clock) is why threads did not run. A list,
     /// joined with commas, gives rows within rows in its order: process,thread,owner. With --alloc also what rows are
-    /// ranked by: live, peak, bytes, blocks, age or size. With --wait: lock, function or thread [default: owner; with
-    /// --total, --format csv or json: leaf; with --alloc: line; with --wait: lock].
+    /// ranked by: live, peak, bytes, blocks, age or size. With --wait: lock, thread, function (or owner) or leaf
+    /// [default: owner; with --total, --format csv or json: leaf; with --alloc: line; with --wait: lock].
     #[arg(long, value_name = "WHAT", value_parser = by, help_heading = "Which table")]
     pub by: Option<Rows>,
     /// The call tree, from the outermost function inwards.
@@ -84,7 +84,8 @@ pub struct Args {
     /// Memory.
     #[command(flatten)]
     pub memory: MemoryLook,
-    /// Waits for locks and for other threads' work, of a recording by pct run --wait. Rows: lock, function or thread.
+    /// Waits for locks and for other threads' work, of a recording by pct run --wait. Rows: lock, function, leaf or
+    /// thread.
     #[arg(long, conflicts_with_all = ["alloc", "html", "total", "latency", "budget"], help_heading = "Waits")]
     pub wait: bool,
     /// The critical path: which threads' work kept the end of the run from coming sooner, and who woke whom.
@@ -114,6 +115,8 @@ pub struct Rows {
     pub measure: Option<Measure>,
     /// Of waits: what is waited for.
     pub lock: bool,
+    /// The word `leaf` was typed. With --wait it asks for functions of machine code, and `function` does not.
+    pub(super) leaf: bool,
     /// The levels of a list, in the order in which they were typed.
     pub(super) levels: [Option<Level>; MOST_LEVELS],
 }
@@ -179,7 +182,11 @@ pub(crate) fn by(text: &str) -> Result<Rows, String> {
     let (mut measures, mut locks) = (0, 0);
     for word in text.split(',') {
         let level = match word {
-            "function" | "leaf" => Level::Function(Whose::Leaf),
+            "leaf" => {
+                rows.leaf = true;
+                Level::Function(Whose::Leaf)
+            }
+            "function" => Level::Function(Whose::Leaf),
             "owner" => Level::Function(Whose::Owner),
             "library" => Level::Function(Whose::Library),
             "line" => Level::Place(By::Line),

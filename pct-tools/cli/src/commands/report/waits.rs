@@ -6,6 +6,7 @@ use crate::errors::Usage;
 use crate::face::Face;
 use crate::look::{self, Format, Look};
 use anyhow::{Result, bail};
+use pct_profile::fold::Whose;
 use pct_profile::load::Options;
 use pct_profile::text::{json_line, path as path_text, waits as text};
 use pct_profile::{By, Profile, Split, wait_views};
@@ -59,13 +60,13 @@ pub(super) fn run(args: &Args, paths: &[PathBuf], face: &Face) -> Result<ExitCod
         args.by.unwrap_or(Rows { lock: true, ..Rows::default() }).with_one_of_each("a table of waits")?;
     let of_tree = tree_is_wanted(args);
     let known = match rows {
-        Rows { measure: Some(_), .. } => false,
+        Rows { measure: Some(_), .. } | Rows { whose: Whose::Library, .. } => false,
         Rows { by: None | Some(By::Function), split: Split::Merged, .. } => true,
         Rows { by: None, split: Split::Thread, lock: false, .. } => true,
         _ => of_tree,
     };
     if !known {
-        return Err(Usage("with --wait a row is a lock, a function or a thread".into()).into());
+        return Err(Usage("with --wait a row is a lock, a function, a leaf or a thread".into()).into());
     }
     let mut profile = load(paths, &args.look, face)?;
     let most = args.rows.unwrap_or(usize::MAX);
@@ -84,7 +85,11 @@ pub(super) fn run(args: &Args, paths: &[PathBuf], face: &Face) -> Result<ExitCod
         Format::Text => {
             let most = args.rows.unwrap_or(20);
             let layout = face.layout();
-            let by = if rows.by.is_some() { text::Rows::Functions } else { text::Rows::Objects };
+            let by = match rows {
+                Rows { by: None, .. } => text::Rows::Objects,
+                Rows { leaf: true, .. } => text::Rows::MachineFunctions,
+                Rows { .. } => text::Rows::Functions,
+            };
             let only_threads = rows.split == Split::Thread;
             let tables = if only_threads {
                 String::new()
