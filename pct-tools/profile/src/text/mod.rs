@@ -20,6 +20,7 @@ pub mod path;
 pub mod rates;
 pub mod table;
 pub mod tree;
+pub mod wait_digest;
 mod wait_names;
 pub mod waits;
 

@@ -126,6 +126,35 @@ fn a_recording_without_waits_says_how_to_record_them() {
     assert!(String::from_utf8_lossy(&report.stderr).contains("pct run --wait -- COMMAND"), "{report:?}");
 }
 
+/// The part about waits stands between the table of functions and the account.
+#[test]
+fn a_run_ends_with_the_locks_that_were_waited_for() {
+    let program = victim("lock_waits.c");
+    let r = run(&["--wait"], &[program.to_str().expect("a path"), "matrix"]);
+    r.unharmed();
+    let said = r.stderr();
+    let from = said.find("\nwaits for locks: ").unwrap_or_else(|| panic!("no part about locks: {said}"));
+    let until = said.find("\naccounted ").unwrap_or_else(|| panic!("no account: {said}"));
+    let part: Vec<&str> = said.get(from..until).unwrap_or_default().trim().lines().collect();
+    assert!(part.len() <= 8 && part[1].contains("waited for in"), "{said}");
+    let rows = part.iter().filter(|line| line.contains(" mutex 0x") && line.contains("site_"));
+    assert_eq!(rows.count(), 3, "{said}");
+    assert!(part.iter().any(|line| line.starts_with("waits for work (not contention): ")), "{said}");
+    assert!(said.contains("try: pct report --wait "), "{said}");
+}
+
+#[test]
+fn a_run_that_waited_for_no_lock_says_so() {
+    let program = victim("lock_waits.c");
+    let r = run(&["--wait"], &[program.to_str().expect("a path"), "start"]);
+    assert!(r.stderr().contains("\nwaits for locks: "), "{}", r.stderr());
+    let script = ["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done"];
+    let r = run(&["--wait"], &script);
+    assert!(r.stderr().contains("\nno thread waited for a lock\n"), "{}", r.stderr());
+    let r = run(&[], &script);
+    assert!(!r.stderr().contains("waited for a lock"), "{}", r.stderr());
+}
+
 /// What `pct report --wait` prints of a run.
 fn table_by(rows: &str, r: &Run) -> String {
     let table = Command::new(binary()).args(["report", "--wait", "--by", rows]).arg(&r.dir).output();

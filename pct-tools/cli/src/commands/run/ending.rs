@@ -12,7 +12,7 @@ use pct_profile::load;
 use pct_profile::load::run::Info;
 use pct_profile::load::status;
 use pct_profile::load::{Options, WantedMemory};
-use pct_profile::text::{Layout, memory_digest, numbers};
+use pct_profile::text::{Layout, memory_digest, numbers, wait_digest};
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -142,7 +142,10 @@ fn why_none(args: &Args, obstacle: Option<&FoundProgram>, ended: &Ended, heard: 
 }
 
 /// What most people want next.
-fn hint(run: &str, has_memory: bool) -> String {
+fn hint(run: &str, has_memory: bool, has_waits: bool) -> String {
+    if has_waits {
+        return format!("try: pct report --wait {run}   or: pct flame --wait {run}");
+    }
     let next = crate::cli::next_step(run, if has_memory { &["view"] } else { &["flame", "view"] });
     match next.strip_prefix("try: ") {
         Some(next) if has_memory => format!("try: pct report --alloc {run}   or: {next}"),
@@ -157,7 +160,8 @@ fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
         .and_then(|here| folder.strip_prefix(here).ok().map(Path::to_owned))
         .unwrap_or_else(|| folder.to_owned());
     let memory = if args.alloc.is_some() { WantedMemory::Tables } else { WantedMemory::Nothing };
-    let mut profile = look::load(&[folder.to_owned()], &Options { memory, ..look::defaults() }, face)?;
+    let mut profile =
+        look::load(&[folder.to_owned()], &Options { memory, waits: args.wait, ..look::defaults() }, face)?;
     let style = if args.report.is_some() { Layout::default() } else { face.err.layout() };
     let mut text = closing::table(&mut profile, args.rows, &style);
     if args.alloc.is_some() {
@@ -165,6 +169,11 @@ fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
         for line in memory_digest::lines(&profile, &style) {
             text += &closing::line(&line, &style);
         }
+    }
+    let has_waits = !profile.waits.is_empty();
+    if has_waits {
+        text.push('\n');
+        text += &wait_digest::digest(&profile, &profile.waits).text(&style);
     }
     if !face.quiet {
         text += &closing::account(&profile, &style);
@@ -177,7 +186,7 @@ fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
             );
         }
         let name = shown.display();
-        let hint = hint(&name.to_string(), !profile.memory.is_empty());
+        let hint = hint(&name.to_string(), !profile.memory.is_empty(), has_waits);
         text += &closing::line(&format!("{name}/   {hint}"), &style);
     }
     match &args.report {

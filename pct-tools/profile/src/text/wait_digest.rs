@@ -1,0 +1,175 @@
+//! Waits in a few lines, for the end of a run and the first page of the viewer: the locks that were waited for longest,
+//! and how much threads waited for work.
+
+use super::Layout;
+use super::numbers::{count, seconds, share, thousands};
+use super::table::{Column, Rank, Table, cut_middle, name_in, tame};
+use super::wait_names::WaitNames;
+use super::waits::{Rows, sums, top, top_cell, work_word};
+use crate::model::Profile;
+use crate::waits::{WaitClass, WaitRow, Waits};
+use rustc_hash::FxHashMap;
+
+/// Locks that are named at most.
+const MOST_LOCKS: usize = 3;
+/// Characters of a function's name in a sentence at most.
+const LONGEST_NAME: usize = 40;
+
+/// What is said first of waits.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct WaitDigest {
+    /// Nanoseconds of waits for locks.
+    pub lock_ns: u64,
+    /// Waits for locks.
+    pub lock_waits: u64,
+    /// The locks that were waited for longest.
+    pub locks: Vec<LockRow>,
+    /// Locks beside those.
+    pub more_locks: usize,
+    /// One line about what else threads waited for; `None`: nothing.
+    pub work: Option<String>,
+}
+
+/// A lock that was waited for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LockRow {
+    /// Nanoseconds.
+    pub ns: u64,
+    /// Waits.
+    pub waits: u64,
+    /// Which lock it is.
+    pub what: String,
+    /// The function that waited longest, and how many others there are.
+    pub waited_in: String,
+    /// The function that held it longest meanwhile, and how many others there are; `-`: nobody is known.
+    pub held_by: String,
+}
+
+/// What is said of a recording that has waits.
+#[must_use]
+pub fn digest(profile: &Profile, waits: &Waits) -> WaitDigest {
+    let names = WaitNames::of_owners(profile);
+    let sums = sums(&names, waits, Rows::Objects, WaitClass::Lock);
+    let row = |(key, sum): &(super::waits::RowKey, super::waits::Sum)| LockRow {
+        ns: sum.figures.ns,
+        waits: sum.figures.waits,
+        what: names.object(&waits.objects[key.object]),
+        waited_in: top_cell(&names, &sum.waiters),
+        held_by: top_cell(&names, &sum.holders),
+    };
+    WaitDigest {
+        lock_ns: sums.iter().map(|(_, sum)| sum.figures.ns).sum(),
+        lock_waits: sums.iter().map(|(_, sum)| sum.figures.waits).sum(),
+        locks: sums.iter().take(MOST_LOCKS).map(row).collect(),
+        more_locks: sums.len().saturating_sub(MOST_LOCKS),
+        work: work(profile, waits, &names),
+    }
+}
+
+/// How much was waited for work, and for futexes that may be either.
+fn work(profile: &Profile, waits: &Waits, names: &WaitNames<'_>) -> Option<String> {
+    let of = |class: WaitClass| {
+        let of_class = move |row: &&WaitRow| WaitClass::of_kind(waits.objects[row.object].kind) == class;
+        let rows: Vec<&WaitRow> = waits.rows.iter().filter(of_class).collect();
+        let ns: u64 = rows.iter().map(|row| row.figures.ns).sum();
+        let number: u64 = rows.iter().map(|row| row.figures.waits).sum();
+        (rows, ns, count(number, "wait", "waits"), number)
+    };
+    let ((rows, ns, in_waits, number), (_, futex_ns, in_futexes, futexes)) =
+        (of(WaitClass::Work), of(WaitClass::Futex));
+    let mut parts = Vec::new();
+    if number > 0 {
+        let mut by_stack: FxHashMap<_, u64> = FxHashMap::default();
+        for row in rows {
+            *by_stack.entry(row.stack).or_default() += row.figures.ns;
+        }
+        let (first, _) = top(names, &by_stack);
+        let first = cut_middle(&tame(&first), LONGEST_NAME);
+        let word = work_word(profile);
+        parts.push(format!("waits for {word}: {} s in {}, most in {first}", seconds(ns), in_waits));
+    }
+    if futexes > 0 {
+        parts.push(format!("waits for futexes (locks or work): {} s in {}", seconds(futex_ns), in_futexes));
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+impl WaitDigest {
+    /// The line above the table.
+    #[must_use]
+    pub fn heading(&self) -> String {
+        match self.lock_waits {
+            0 => "no thread waited for a lock".to_owned(),
+            waits => {
+                format!("waits for locks: {} s in {}", seconds(self.lock_ns), count(waits, "wait", "waits"))
+            }
+        }
+    }
+
+    /// The part for people: at most eight lines where nothing is broken.
+    #[must_use]
+    pub fn text(&self, layout: &Layout) -> String {
+        let mut out = layout.prose(&self.heading());
+        if !self.locks.is_empty() {
+            let mut table = Table::new(vec![
+                Column::number("seconds"),
+                Column::number("share"),
+                Column::number("waits"),
+                Column::name("what", 20),
+                Column::name("waited for in", 12),
+                Column::name("held by", 12),
+            ]);
+            for row in &self.locks {
+                let names = [&row.what, &row.waited_in, &row.held_by];
+                let figures = [seconds(row.ns), share(row.ns, self.lock_ns), thousands(row.waits)];
+                let cells = figures.into_iter().chain(names.map(|name| name_in(layout, name).into_owned()));
+                table.row(Rank::from_share(row.ns, self.lock_ns), cells.collect());
+            }
+            out += &table.render(layout);
+        }
+        if self.more_locks > 0 {
+            out += &format!("  ... and {} more\n", self.more_locks);
+        }
+        out + &self.work.as_ref().map(|line| layout.prose(line)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::wait_names::tests::{WAITS, waited};
+
+    #[test]
+    fn the_locks_that_were_waited_for_longest_are_named_and_the_rest_is_summed_up() {
+        let profile = waited(WAITS);
+        let digest = digest(&profile, &profile.waits);
+        assert_eq!((digest.lock_ns, digest.lock_waits, digest.more_locks), (11_000_000_000, 5, 1));
+        let text = digest.text(&Layout { width: Some(100), ..Layout::default() });
+        let lines: Vec<String> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(
+            lines,
+            [
+                "waits for locks: 11.00 s in 5 waits",
+                "seconds share waits what waited for in held by",
+                "5.00 45.5% 1 mutex 0x1000 insert insert",
+                "3.00 27.3% 1 mutex 0x2000 (take_gil) pack (srv/app.py:7) parse (srv/app.py)",
+                "2.00 18.2% 2 mutex 0x3000 main +1 -",
+                "... and 1 more",
+                "waits for work, or for locks of Java or Python: 9.00 s in 1 wait, most in take_job; waits for",
+                "futexes (locks or work): 0.50 s in 1 wait",
+            ]
+        );
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+
+    #[test]
+    fn where_no_lock_was_waited_for_one_line_says_so() {
+        let profile = waited("condition 40 main;libc:wait 2");
+        let text = digest(&profile, &profile.waits).text(&Layout::default());
+        assert_eq!(
+            text,
+            "no thread waited for a lock\nwaits for work (not contention): 2.00 s in 1 wait, most in main\n"
+        );
+    }
+}
