@@ -64,14 +64,86 @@ pub fn cells(waits: &Waits) -> Vec<Cell> {
     waits.rows.iter().map(cell).collect()
 }
 
-/// The waits for locks as cells, for trees and flame graphs. Waits for work are left out: a thread that waits for work
-/// is idle, and idle threads would hide the locks.
-#[must_use]
-pub fn lock_cells(waits: &Waits) -> Vec<Cell> {
-    waits.rows.iter().filter(|row| waits.objects[row.object].kind.is_lock()).map(cell).collect()
+/// Which waits a tree or flame graph has. A thread that waits for work is idle, and idle threads would hide the locks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WaitsShown {
+    /// Waits for locks.
+    #[default]
+    Locks,
+    /// All other waits: for conditions, semaphores, barriers, ends of threads, and futexes that may be locks.
+    Work,
+    /// Both.
+    All,
+}
+
+impl std::str::FromStr for WaitsShown {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "locks" => Ok(Self::Locks),
+            "work" => Ok(Self::Work),
+            "all" => Ok(Self::All),
+            _ => Err("expected locks, work or all".to_owned()),
+        }
+    }
+}
+
+impl WaitsShown {
+    /// What they are, in words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Locks => "waits for locks",
+            Self::Work => "waits for work",
+            Self::All => "waits for locks and for work",
+        }
+    }
+
+    /// These waits as cells, for trees and flame graphs.
+    #[must_use]
+    pub fn cells(self, waits: &Waits) -> Vec<Cell> {
+        let is_shown = |row: &&WaitRow| {
+            let is_lock = waits.objects[row.object].kind.is_lock();
+            match self {
+                Self::Locks => is_lock,
+                Self::Work => !is_lock,
+                Self::All => true,
+            }
+        };
+        waits.rows.iter().filter(is_shown).map(cell).collect()
+    }
 }
 
 fn cell(row: &WaitRow) -> Cell {
     let weight = Weight { samples: row.figures.waits, user_ns: row.figures.ns, system_ns: 0 };
     Cell { thread: row.thread, stack: row.stack, weight }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{ProcessId, StackId};
+    use crate::model::Id as _;
+    use crate::waits::{Object, WaitFigures};
+    use pct_format::WaitKind;
+
+    #[test]
+    fn pictures_have_the_waits_that_were_asked_for() {
+        let (process, thread, stack) =
+            (ProcessId::from_index(0), ThreadId::from_index(0), StackId::from_index(0));
+        let mut waits = Waits::default();
+        for (kind, ns) in [(WaitKind::Mutex, 1), (WaitKind::Condition, 20), (WaitKind::Futex, 300)] {
+            let object = waits.objects.len();
+            waits.objects.push(Object { process, kind, address: ns, first_stack: stack });
+            let figures = WaitFigures { waits: 1, ns, ..WaitFigures::default() };
+            waits.rows.push(WaitRow { thread, stack, object, kind, figures, holders: Vec::new() });
+        }
+        for (word, ns) in [("locks", 1), ("work", 320), ("all", 321)] {
+            let shown: WaitsShown = word.parse().expect("a word");
+            let sum: u64 = shown.cells(&waits).iter().map(|cell| cell.weight.cpu_ns()).sum();
+            assert_eq!(sum, ns, "{word}");
+        }
+        assert!("lock".parse::<WaitsShown>().is_err());
+    }
 }

@@ -10,9 +10,10 @@ use anyhow::Result;
 pub use args::{Args, Parts, write_beside};
 use pct_formats::flame;
 use pct_icicle::svg;
+use pct_profile::Split;
 use pct_profile::load::Options as Load;
 use pct_profile::text::account;
-use pct_profile::{Split, wait_views};
+use pct_profile::wait_views::WaitsShown;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -25,8 +26,8 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if args.memory.alloc {
         return memory::run(args, &paths, face);
     }
-    if args.wait {
-        return of_locks(args, &paths, face);
+    if let Some(shown) = args.wait {
+        return of_waits(args, shown, &paths, face);
     }
     let load = if args.latency { look::load } else { look::load_any_quantity };
     let options = args.choice.narrow(Load { timeline: args.latency, ..args.look.options() });
@@ -57,12 +58,12 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     Ok(look::status(&profile.account))
 }
 
-/// Waits for locks by where threads waited.
-fn of_locks(args: &Args, paths: &[PathBuf], face: &Face) -> Result<ExitCode> {
+/// Waits by where threads waited.
+fn of_waits(args: &Args, shown: WaitsShown, paths: &[PathBuf], face: &Face) -> Result<ExitCode> {
     let profile = super::report::waits::load(paths, &args.look, face)?;
-    let cells = wait_views::lock_cells(&profile.waits);
+    let cells = shown.cells(&profile.waits);
     let tree = flame::tree(&profile, &cells, split(args), args.reverse);
-    let options = args.picture(&profile.title, "us of waits for locks");
+    let options = args.picture(&profile.title, &format!("us of {}", shown.words()));
     args.write(&svg(&tree, &options), paths, "flame-wait.svg", face)?;
     Ok(look::status(&profile.account))
 }

@@ -34,8 +34,8 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if args.memory.alloc {
         return of_memory(args, &paths, face);
     }
-    if args.wait {
-        return waits::run(args, &paths, face);
+    if let Some(shown) = args.wait {
+        return waits::run(args, shown, &paths, face);
     }
     let rows = args.rows_of_cpu()?;
     let names =

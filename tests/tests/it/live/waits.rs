@@ -24,6 +24,16 @@ fn waits_for_mutexes_belong_to_those_who_held_them() {
     assert!(flame.contains("site_a") && flame.contains("us of waits for locks"), "{flame}");
     // The end of a thread is no lock: where it is waited for is not in the picture.
     assert!(!flame.contains("__libc_start_call_main"), "{flame}");
+    let of_work = Command::new(binary()).args(["flame", "--wait=work", "-o", "-"]).arg(&r.dir).output();
+    let of_work = of_work.expect("it starts");
+    let of_work = String::from_utf8_lossy(&of_work.stdout);
+    assert!(of_work.contains("us of waits for work") && !of_work.contains("site_a"), "{of_work}");
+    assert!(of_work.contains("__libc_start_call_main"), "{of_work}");
+    let all = Command::new(binary()).args(["report", "--wait=all", "--tree"]).arg(&r.dir).output();
+    let all = all.expect("it starts");
+    let all = String::from_utf8_lossy(&all.stdout);
+    assert!(all.starts_with("Waits for locks and for work ("), "{all}");
+    assert!(all.contains("site_a") && all.contains("__libc_start_call_main"), "{all}");
     found.retain(|(_, kind, _), _| kind == "mutex");
     let all: f64 = found.values().sum();
     let most: f64 = truth.iter().map(|cell| cell.most).sum();

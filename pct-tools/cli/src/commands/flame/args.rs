@@ -7,6 +7,7 @@ use crate::store::Choice;
 use anyhow::{Context as _, Result};
 use pct_icicle::{DiffBy, Direction, Drawn, Options, Tree};
 use pct_profile::memory::Measure;
+use pct_profile::wait_views::WaitsShown;
 use std::path::{Path, PathBuf};
 
 /// What can be typed after `pct flame`.
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
   pct flame --alloc                      live memory by where it was allocated, in green
   pct flame --alloc --by bytes           everything that was allocated
   pct flame --wait                       where threads waited for locks (after pct run --wait)
+  pct flame --wait=all                   where threads waited for locks and for other threads' work
   pct flame --upwards --split thread     the root at the bottom, one part per thread")]
 pub struct Args {
     /// Run folders and .pct files (or another profiler's file: pprof, perf.data, folded, callgrind,
@@ -37,9 +39,10 @@ pub struct Args {
     /// Divide each sample by the number of threads that ran at that time, as `pct report --latency`.
     #[arg(long, conflicts_with_all = ["base", "alloc"])]
     pub latency: bool,
-    /// Waits for locks, by where threads waited; of a recording by pct run --wait.
-    #[arg(long, conflicts_with_all = ["base", "alloc", "latency"])]
-    pub wait: bool,
+    /// Waits, by where threads waited; of a recording by pct run --wait. locks, or work: conditions, semaphores,
+    /// barriers, ends of threads; or all [default: locks].
+    #[arg(long, value_name = "WAITS", num_args = 0..=1, require_equals = true, default_missing_value = "locks", conflicts_with_all = ["base", "alloc", "latency"])]
+    pub wait: Option<WaitsShown>,
     /// The older recording to compare with.
     #[arg(long, value_name = "DIR|FILE")]
     pub base: Option<PathBuf>,

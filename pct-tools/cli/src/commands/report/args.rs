@@ -7,6 +7,7 @@ use crate::store::Choice;
 use anyhow::Result;
 use pct_profile::fold::Whose;
 use pct_profile::memory::Measure;
+use pct_profile::wait_views::WaitsShown;
 use pct_profile::{By, Level, Pattern, Split};
 use std::path::PathBuf;
 
@@ -85,9 +86,9 @@ pub struct Args {
     #[command(flatten)]
     pub memory: MemoryLook,
     /// Waits for locks and for other threads' work, of a recording by pct run --wait. Rows: lock, function, leaf or
-    /// thread.
-    #[arg(long, conflicts_with_all = ["alloc", "html", "total", "latency", "budget"], help_heading = "Waits")]
-    pub wait: bool,
+    /// thread. Tables have all waits. A tree has those for locks, or for work, or all [default: locks].
+    #[arg(long, value_name = "WAITS", num_args = 0..=1, require_equals = true, default_missing_value = "locks", conflicts_with_all = ["alloc", "html", "total", "latency", "budget"], help_heading = "Waits")]
+    pub wait: Option<WaitsShown>,
     /// The critical path: which threads' work kept the end of the run from coming sooner, and who woke whom.
     #[arg(long, requires = "wait", conflicts_with_all = ["view", "by"], help_heading = "Waits")]
     pub path: bool,

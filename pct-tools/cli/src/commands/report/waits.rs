@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use pct_profile::fold::Whose;
 use pct_profile::load::Options;
 use pct_profile::text::{json_line, path as path_text, waits as text};
+use pct_profile::wait_views::WaitsShown;
 use pct_profile::{By, Profile, Split, wait_views};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -52,7 +53,7 @@ fn load_as(paths: &[PathBuf], look: &Look, options: &Options, face: &Face) -> Re
 ///
 /// # Errors
 /// As [`load`]; [`Usage`] for rows that waits do not have.
-pub(super) fn run(args: &Args, paths: &[PathBuf], face: &Face) -> Result<ExitCode> {
+pub(super) fn run(args: &Args, shown: WaitsShown, paths: &[PathBuf], face: &Face) -> Result<ExitCode> {
     if args.path {
         return run_path(args, paths, face);
     }
@@ -74,9 +75,9 @@ pub(super) fn run(args: &Args, paths: &[PathBuf], face: &Face) -> Result<ExitCod
     let body = match args.format {
         _ if of_tree => {
             let rows = Rows { by: rows.by.or(Some(By::Function)), ..rows };
-            profile.cells = wait_views::lock_cells(&profile.waits);
+            profile.cells = shown.cells(&profile.waits);
             if people {
-                face.print("Waits for locks (waits for work are in the tables only):\n")?;
+                face.print(heading(shown))?;
             }
             tree::text(args, rows, &profile, &profile.cells, face)?
         }
@@ -104,6 +105,15 @@ pub(super) fn run(args: &Args, paths: &[PathBuf], face: &Face) -> Result<ExitCod
         face.print(&format!("\n{}", face.prose(&text::closing(&profile.waits))))?;
     }
     Ok(look::status(&profile.account))
+}
+
+/// What stands above a tree.
+const fn heading(shown: WaitsShown) -> &'static str {
+    match shown {
+        WaitsShown::Locks => "Waits for locks (--wait=work and --wait=all show the others):\n",
+        WaitsShown::Work => "Waits for work (--wait shows those for locks):\n",
+        WaitsShown::All => "Waits for locks and for work (--wait shows those for locks alone):\n",
+    }
 }
 
 /// Prints the critical path.
