@@ -7,6 +7,7 @@ use pct_profile::Profile;
 use pct_profile::fold::add_own_work;
 use pct_profile::load::{Options, WantedMemory};
 use pct_profile::memory::{Measure, MemoryCell, Selection};
+use pct_profile::waits::Waits;
 
 /// How stacks become call contexts.
 #[derive(clap::Args, Clone, Debug)]
@@ -43,6 +44,11 @@ pub fn made(profile: &mut Profile, look: &Look, fold: &Fold) -> Result<Made> {
     let cells = look.cells(profile);
     let apart = Apart { threads: fold.threads == Share::Split, processes: fold.processes == Share::Split };
     let memory = memory(profile, look, apart);
+    match look.window() {
+        // Waits are counted over the whole recording.
+        Some(_) => profile.waits = Waits::default(),
+        None => look.retain_waits(profile),
+    }
     if cells.is_empty() && !profile.cells.is_empty() && memory.is_empty() {
         bail!("none of the {} samples is in the part that was asked for", profile.total().samples);
     }
@@ -55,10 +61,10 @@ pub fn made(profile: &mut Profile, look: &Look, fold: &Fold) -> Result<Made> {
     Ok(made)
 }
 
-/// How a recording is loaded for a deep profile: with what is known of memory.
+/// How a recording is loaded for a deep profile: with what is known of memory and waits.
 #[must_use]
 pub fn options(look: &Look) -> Options {
-    Options { memory: WantedMemory::Tables, ..look.options() }
+    Options { memory: WantedMemory::Tables, waits: true, ..look.options() }
 }
 
 /// What was allocated in the part that is looked at. Memory is counted by stack: of one thread or a time it

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use pct_profile::load::{self, Options, whole};
 use pct_profile::model::{Account, Cell};
 use pct_profile::text::numbers::in_words;
-use pct_profile::{Filter, Frames, Latency, Pattern, Profile};
+use pct_profile::{Filter, Frames, Latency, Pattern, Profile, wait_views};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -174,6 +174,16 @@ impl Look {
     #[must_use]
     pub fn cells(&self, profile: &Profile) -> Vec<Cell> {
         self.filter().cells(profile)
+    }
+    /// Leaves the waits of the threads and stacks that were asked for.
+    pub(crate) fn retain_waits(&self, profile: &mut Profile) {
+        if self.is_everything() || profile.waits.is_empty() {
+            return;
+        }
+        let of_cpu = std::mem::replace(&mut profile.cells, wait_views::cells(&profile.waits));
+        let cells = self.cells(profile);
+        profile.cells = of_cpu;
+        wait_views::retain(&mut profile.waits, &cells);
     }
     /// The filter that was typed, without the window.
     #[must_use]

@@ -95,7 +95,14 @@ pub fn facts(
         .collect();
     let beyond = by_owner.rows.get(MOST_OWNERS..).unwrap_or_default();
     side.owners_beyond = (beyond.len() as u64, beyond.iter().map(|row| row.own.cpu_ns()).sum());
-    Recorded { side, stacks: tree, stacks_left_out: stacks.left_out, lines: stacks.lines, has_lines: true }
+    Recorded {
+        side,
+        stacks: tree,
+        stacks_left_out: stacks.left_out,
+        lines: stacks.lines,
+        has_lines: true,
+        waits: None,
+    }
 }
 
 /// The interpreted languages with the numbers of their procedures.
@@ -182,7 +189,7 @@ fn side(profile: &Profile, cells: &[Cell], graph: &Graph) -> Side {
 }
 
 /// The used part of the trie of stacks: totals, and children in the order of their ids.
-struct Trie<'a> {
+pub(super) struct Trie<'a> {
     profile: &'a Profile,
     /// Samples and nanoseconds of a stack and all that begin with it.
     totals: Vec<(u64, u64)>,
@@ -192,7 +199,7 @@ struct Trie<'a> {
 }
 
 impl<'a> Trie<'a> {
-    fn new(profile: &'a Profile, weights: &[(u64, u64)]) -> Self {
+    pub(super) fn new(profile: &'a Profile, weights: &[(u64, u64)]) -> Self {
         let mut totals = weights.to_vec();
         let mut first_child = vec![None; totals.len()];
         let mut next = vec![None; totals.len()];
@@ -282,7 +289,7 @@ impl<'a> Trie<'a> {
     /// The `most` heaviest branches of the tree by function, the heaviest first, callers before what they
     /// call; and how many stacks are in none of them. A caller is never lighter than what it calls, so the
     /// tree is opened from its root, always at the heaviest branch, and the rest of it is never looked at.
-    fn tree(&self, most: usize) -> (Vec<Branch>, usize) {
+    pub(super) fn tree(&self, most: usize) -> (Vec<Branch>, usize) {
         let mut branches: Vec<Branch> = Vec::new();
         // Branches that are known and not yet taken; of equal ones the one met first.
         let mut open: BinaryHeap<(u64, Reverse<usize>)> = BinaryHeap::new();
@@ -316,12 +323,12 @@ impl<'a> Trie<'a> {
 
 /// A branch of the tree of stacks by function.
 #[derive(Clone, Copy, Debug)]
-struct Branch {
+pub(super) struct Branch {
     /// The caller's place in the list of branches.
-    parent: Option<u32>,
+    pub(super) parent: Option<u32>,
     /// Index of the function.
-    function: usize,
-    total_ns: u64,
+    pub(super) function: usize,
+    pub(super) total_ns: u64,
 }
 
 fn functions(

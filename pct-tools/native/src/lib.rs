@@ -23,6 +23,7 @@ pub mod facts;
 pub mod graph;
 pub mod measured;
 pub mod reading;
+pub mod waits;
 
 pub use deep::{NativeError, deep};
 pub use graph::{Apart, Graph};
@@ -107,6 +108,7 @@ pub fn make_with(
         let stacks = stacks.join().expect("walking stacks does not panic");
         let owners = owners.join().expect("counting does not panic");
         let mut recorded = facts::facts(profile, cells, &graph, &procs, stacks, &owners);
+        recorded.waits = waits::waits(profile, &procs);
         if sisters.is_some() {
             recorded.side.allocs_known = true;
             recorded.side.memory = Some(Allocated::All);

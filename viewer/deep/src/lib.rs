@@ -46,6 +46,7 @@ pub mod read;
 mod small;
 pub mod strings;
 pub mod synthetic;
+pub mod waited;
 pub mod write;
 
 pub use builder::{Builder, Counts, ProcStatic};

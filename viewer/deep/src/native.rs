@@ -34,6 +34,7 @@
 
 use crate::id::PsId;
 use crate::measured::Measured;
+use crate::waited::WaitFacts;
 use std::fmt::Write as _;
 
 /// The name of the root of a native program's profile.
@@ -447,6 +448,8 @@ pub struct Recorded {
     pub lines: Vec<LineCost>,
     /// Whether `lines` is complete.
     pub has_lines: bool,
+    /// What threads waited for; `None`: it was not recorded.
+    pub waits: Option<WaitFacts>,
 }
 
 impl From<Side> for Recorded {

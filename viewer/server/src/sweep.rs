@@ -58,6 +58,7 @@ const ABSENT: &[&str] = &[
     "The program representation has no module named",
     "The stacks are known only where",
     "Whose time it was is known only of recordings",
+    "Waits are known only of recordings",
     "is not at hand",
     "nothing to compare with",
 ];
@@ -83,6 +84,7 @@ pub fn commands(subject: &Subject, options: &SweepOptions) -> Vec<Cmd> {
         Cmd::Search(String::new()),
         Cmd::Flame,
         Cmd::Owners,
+        Cmd::Waits,
         Cmd::Recordings,
     ];
     out.extend([0, 1, 50, 90, 99, 101].map(|p| Cmd::Root(Some(p))));

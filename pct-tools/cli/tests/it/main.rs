@@ -16,6 +16,7 @@ mod mcp;
 mod program;
 mod support;
 mod view;
+mod view_waits;
 
 mod live {
     mod run;

@@ -10,8 +10,8 @@ use crate::model::Profile;
 use crate::waits::{WaitClass, WaitRow, Waits};
 use rustc_hash::FxHashMap;
 
-/// Locks that are named at most.
-const MOST_LOCKS: usize = 3;
+/// Locks that are named at the end of a run.
+pub const FEW_LOCKS: usize = 3;
 /// Characters of a function's name in a sentence at most.
 const LONGEST_NAME: usize = 40;
 
@@ -45,9 +45,9 @@ pub struct LockRow {
     pub held_by: String,
 }
 
-/// What is said of a recording that has waits.
+/// What is said of a recording that has waits, with at most `most` locks.
 #[must_use]
-pub fn digest(profile: &Profile, waits: &Waits) -> WaitDigest {
+pub fn digest(profile: &Profile, waits: &Waits, most: usize) -> WaitDigest {
     let names = WaitNames::of_owners(profile);
     let sums = sums(&names, waits, Rows::Objects, WaitClass::Lock);
     let row = |(key, sum): &(super::waits::RowKey, super::waits::Sum)| LockRow {
@@ -60,8 +60,8 @@ pub fn digest(profile: &Profile, waits: &Waits) -> WaitDigest {
     WaitDigest {
         lock_ns: sums.iter().map(|(_, sum)| sum.figures.ns).sum(),
         lock_waits: sums.iter().map(|(_, sum)| sum.figures.waits).sum(),
-        locks: sums.iter().take(MOST_LOCKS).map(row).collect(),
-        more_locks: sums.len().saturating_sub(MOST_LOCKS),
+        locks: sums.iter().take(most).map(row).collect(),
+        more_locks: sums.len().saturating_sub(most),
         work: work(profile, waits, &names),
     }
 }
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn the_locks_that_were_waited_for_longest_are_named_and_the_rest_is_summed_up() {
         let profile = waited(WAITS);
-        let digest = digest(&profile, &profile.waits);
+        let digest = digest(&profile, &profile.waits, FEW_LOCKS);
         assert_eq!((digest.lock_ns, digest.lock_waits, digest.more_locks), (11_000_000_000, 5, 1));
         let text = digest.text(&Layout { width: Some(100), ..Layout::default() });
         let lines: Vec<String> =
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn where_no_lock_was_waited_for_one_line_says_so() {
         let profile = waited("condition 40 main;libc:wait 2");
-        let text = digest(&profile, &profile.waits).text(&Layout::default());
+        let text = digest(&profile, &profile.waits, FEW_LOCKS).text(&Layout::default());
         assert_eq!(
             text,
             "no thread waited for a lock\nwaits for work (not contention): 2.00 s in 1 wait, most in main\n"

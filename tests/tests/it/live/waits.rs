@@ -165,6 +165,22 @@ fn a_run_that_waited_for_no_lock_says_so() {
     assert!(!r.stderr().contains("waited for a lock"), "{}", r.stderr());
 }
 
+#[test]
+fn the_viewer_shows_what_was_waited_for() {
+    let program = victim("lock_waits.c");
+    let r = run(&["--wait", "--no-report"], &[program.to_str().expect("a path"), "matrix"]);
+    r.unharmed();
+    let page = |query: &str| {
+        let page = Command::new(binary()).args(["view", "--text", query]).arg(&r.dir).output();
+        String::from_utf8_lossy(&page.expect("it starts").stdout).into_owned()
+    };
+    let overview = page("menu");
+    assert!(overview.contains("\nWaits for locks: ") && overview.contains("mutex 0x"), "{overview}");
+    let waits = page("waits");
+    let stacks = waits.split_once("Where threads waited for locks").unwrap_or_else(|| panic!("{waits}")).1;
+    assert!(stacks.contains("site_a"), "{waits}");
+}
+
 /// What `pct report --wait` prints of a run.
 fn table_by(rows: &str, r: &Run) -> String {
     let table = Command::new(binary()).args(["report", "--wait", "--by", rows]).arg(&r.dir).output();

@@ -29,6 +29,7 @@ mod tabs;
 mod top_procs;
 mod tree;
 mod var_use;
+mod waits;
 
 use crate::analysis::Failure;
 use crate::display::{Banner, Display, Item, This, format};
@@ -75,6 +76,7 @@ pub fn display(report: &Report, subject: &Subject, cmd: &Cmd, page: u32, prefs: 
         Report::VarUse(r) => or_failure(&ctx, r.as_deref(), var_use::display),
         Report::Flame(r) => or_failure(&ctx, r.as_ref(), flame::display),
         Report::Owners(r) => or_failure(&ctx, r.as_ref(), owners::display),
+        Report::Waits(r) => or_failure(&ctx, r.as_ref(), waits::display),
         Report::Source(r) => or_failure(&ctx, r.as_ref(), source::display),
         Report::Recordings(r) => recordings::display(&ctx, r),
         Report::Diff(r) => or_failure(&ctx, r.as_deref(), diff::display),

@@ -10,6 +10,7 @@ use crate::report::flame;
 use crate::report::menu::MenuReport;
 use crate::report::overview::{OverviewReport, ThreadRow};
 use crate::report::owners;
+use crate::report::waits;
 use pct_deep::measured::Measured;
 use pct_deep::native::Allocated;
 
@@ -17,6 +18,8 @@ use pct_deep::native::Allocated;
 const LEVELS: u32 = 20;
 /// Owners on this page. Their own page shows all.
 const OWNERS: usize = 10;
+/// Locks on this page. Their own page shows more.
+const LOCKS: usize = 3;
 /// Threads on this page. The timeline shows all.
 const THREADS: usize = 10;
 
@@ -68,6 +71,10 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
     if ctx.subject.memory().is_some() {
         d.items.push(Item::Heading("Functions with most memory of their own".to_owned()));
         d.items.push(super::top_procs::hottest(ctx, Cost::Words, 5));
+    }
+    if let Ok(waits) = waits::create(ctx.subject) {
+        d.items.push(Item::Heading(super::waits::TITLE.to_owned()));
+        d.items.extend(super::waits::first(ctx, &waits, LOCKS));
     }
     let size = |n: usize| Data::Int(i64::try_from(n).unwrap_or(i64::MAX));
     d.items.push(Item::Heading("The profile".to_owned()));

@@ -47,6 +47,9 @@ impl Ctx<'_> {
             let memory = Cmd::top(Limit::Ranks(1, 100), Cost::Words, Incl::Own);
             out.push(self.view(memory, "memory", is_memory));
         }
+        if recorded.is_some_and(|r| r.waits.is_some()) {
+            out.push(self.view(Cmd::Waits, "waits", false));
+        }
         out.push(self.view(Cmd::ProgramModules, self.words().modules, false));
         if matches!(self.subject.rep, RepState::Good(_)) {
             out.push(self.view(Cmd::Feedback(None), "in parallel", false));

@@ -104,6 +104,8 @@ pub enum Cmd {
     Flame,
     /// Whose time it was (pct's).
     Owners,
+    /// What threads waited for (pct's).
+    Waits,
     /// A source file, at a line (pct's).
     Source(String, i64),
     /// The other available profiles (pct's).
@@ -210,6 +212,7 @@ impl fmt::Display for Cmd {
             Cmd::CliqueTree(n, cost) => write!(f, "clique_tree/{n}/{}", cost.as_word()),
             Cmd::Flame => f.write_str("flame"),
             Cmd::Owners => f.write_str("owners"),
+            Cmd::Waits => f.write_str("waits"),
             Cmd::Source(file, line) => write!(f, "source/{}/{line}", encode(file, "")),
             Cmd::Recordings => f.write_str("recordings"),
             Cmd::Diff { base, what, incl, scale } => {
@@ -273,6 +276,7 @@ impl FromStr for Cmd {
             ["proc_named", name] => Cmd::ProcNamed(decode(name)),
             ["flame"] => Cmd::Flame,
             ["owners"] => Cmd::Owners,
+            ["waits"] => Cmd::Waits,
             ["source", file, line] => Cmd::Source(decode(file), int(line)?),
             ["recordings"] => Cmd::Recordings,
             ["diff", base, what, incl, scale] => Cmd::Diff {

@@ -26,6 +26,7 @@ pub mod source;
 pub mod top_procs;
 pub mod tree;
 pub mod var_use;
+pub mod waits;
 
 pub use crate::analysis::Failure;
 use crate::query::Cmd;
@@ -86,6 +87,8 @@ pub enum Report {
     Flame(Result<flame::FlameReport, Failure>),
     /// Whose time it was.
     Owners(Result<owners::OwnersReport, Failure>),
+    /// What threads waited for.
+    Waits(Result<waits::WaitsReport, Failure>),
     /// A source file.
     Source(Result<source::SourceReport, Failure>),
     /// The available profiles.
@@ -106,6 +109,7 @@ impl Report {
             | Report::Recordings(_) => None,
             Report::Flame(r) => r.as_ref().err(),
             Report::Owners(r) => r.as_ref().err(),
+            Report::Waits(r) => r.as_ref().err(),
             Report::Source(r) => r.as_ref().err(),
             Report::Diff(r) => r.as_ref().err(),
             Report::Clique(r) => r.as_ref().err(),
@@ -164,6 +168,7 @@ pub fn create(subject: &Subject, cmd: &Cmd, window: Window) -> Report {
         Cmd::Search(text) => Report::Search(search::create(profile, text)),
         Cmd::Flame => Report::Flame(flame::create(subject)),
         Cmd::Owners => Report::Owners(owners::create(subject)),
+        Cmd::Waits => Report::Waits(waits::create(subject)),
         Cmd::Source(file, line) => Report::Source(source::create(subject, file, *line)),
         Cmd::Recordings => Report::Recordings(recordings::create(subject)),
         Cmd::Diff { base, what, incl, scale } => {

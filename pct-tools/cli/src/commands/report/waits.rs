@@ -10,7 +10,7 @@ use pct_profile::fold::Whose;
 use pct_profile::load::Options;
 use pct_profile::text::{json_line, path as path_text, waits as text};
 use pct_profile::wait_views::WaitsShown;
-use pct_profile::{By, Profile, Split, wait_views};
+use pct_profile::{By, Profile, Split};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -40,12 +40,7 @@ fn load_as(paths: &[PathBuf], look: &Look, options: &Options, face: &Face) -> Re
         }
         bail!("{name}: its waits were not recorded; record them by: pct run --wait -- COMMAND");
     }
-    if !look.is_everything() {
-        let of_cpu = std::mem::replace(&mut profile.cells, wait_views::cells(&profile.waits));
-        let cells = look.cells(&profile);
-        profile.cells = of_cpu;
-        wait_views::retain(&mut profile.waits, &cells);
-    }
+    look.retain_waits(&mut profile);
     Ok(profile)
 }
 

@@ -173,7 +173,7 @@ fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
     let has_waits = !profile.waits.is_empty();
     if has_waits {
         text.push('\n');
-        text += &wait_digest::digest(&profile, &profile.waits).text(&style);
+        text += &wait_digest::digest(&profile, &profile.waits, wait_digest::FEW_LOCKS).text(&style);
     }
     if !face.quiet {
         text += &closing::account(&profile, &style);

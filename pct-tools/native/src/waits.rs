@@ -1,0 +1,74 @@
+//! What the threads of a recording waited for, for the pages of the viewer.
+
+use crate::facts::{Branch, Trie};
+use crate::graph::Proc;
+use pct_deep::waited::{LockFacts, WaitFacts, WaitStack};
+use pct_deep::{Id as _, PsId};
+use pct_profile::model::{FunctionId, Id as _};
+use pct_profile::text::wait_digest::{LockRow, digest};
+use pct_profile::wait_views::WaitsShown;
+use pct_profile::{Language, Profile};
+
+/// Locks that are listed; the rest is counted.
+const MOST_LOCKS: usize = 100;
+/// Nodes of the tree of stacks that are kept; small branches beyond are counted.
+const MOST_STACKS: usize = 6000;
+
+/// What is known of the waits of a profile; `procs` are the procedures of the deep profile in the order of their ids.
+#[must_use]
+pub fn waits(profile: &Profile, procs: &[Proc]) -> Option<WaitFacts> {
+    if profile.waits.is_empty() {
+        return None;
+    }
+    let digest = digest(profile, &profile.waits, MOST_LOCKS);
+    let (stacks, stacks_left_out) = stacks(profile, procs);
+    let lock = |row: LockRow| LockFacts {
+        ns: row.ns,
+        waits: row.waits,
+        what: row.what,
+        waited_in: row.waited_in,
+        held_by: row.held_by,
+    };
+    Some(WaitFacts {
+        lock_ns: digest.lock_ns,
+        lock_waits: digest.lock_waits,
+        locks: digest.locks.into_iter().map(lock).collect(),
+        locks_beyond: digest.more_locks as u64,
+        work: digest.work,
+        stacks,
+        stacks_left_out,
+    })
+}
+
+/// The stacks that waited for locks.
+fn stacks(profile: &Profile, procs: &[Proc]) -> (Vec<WaitStack>, usize) {
+    let mut number_of = vec![0; profile.functions.len()];
+    for (at, proc) in procs.iter().enumerate() {
+        if let Proc::Function(function) = proc {
+            number_of[function.index()] = PsId::at(at).number();
+        }
+    }
+    let mut weights = vec![(0, 0); profile.stacks.len()];
+    for cell in WaitsShown::Locks.cells(&profile.waits) {
+        let weight = &mut weights[cell.stack.index()];
+        weight.0 += cell.weight.samples;
+        weight.1 += cell.weight.cpu_ns();
+    }
+    let (tree, left_out) = Trie::new(profile, &weights).tree(MOST_STACKS);
+    let node = |branch: Branch| {
+        let id = FunctionId::from_index(branch.function);
+        let function = &profile.functions[id];
+        let group = match profile.language(id) {
+            Language::Native => profile.objects[function.object].name(),
+            language => language.name(),
+        };
+        WaitStack {
+            parent: branch.parent,
+            ps: number_of[branch.function],
+            name: function.name.clone(),
+            group: group.to_owned(),
+            total_ns: branch.total_ns,
+        }
+    };
+    (tree.into_iter().map(node).collect(), left_out)
+}
