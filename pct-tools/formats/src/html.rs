@@ -2,6 +2,7 @@
 //! the threads, and the account. It needs no network and no other file.
 
 pub mod memory;
+mod waits;
 
 use crate::export::threads::thread_name;
 use crate::{flame, sheet};
@@ -66,6 +67,10 @@ pub fn page(profile: &Profile, cells: &[Cell], owners: &Flat, closing: &[String]
         (functions(profile, owners, total))
         h2 { "Flame graph" }
         (PreEscaped(picture))
+        @if !profile.waits.is_empty() {
+            h2 { "What threads waited for" }
+            (waits::part(profile))
+        }
         h2 { "Threads" }
         (threads(profile, cells, total))
         footer { @for line in closing { span { (visible(line)) } } }

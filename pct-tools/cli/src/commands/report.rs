@@ -41,8 +41,10 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let names =
         rows.by.is_some() || tree_is_wanted(args) || args.look.focus.is_some() || args.look.ignore.is_some();
     let lines = rows.tells_lines() || needs_inlines(args, rows);
-    let options =
-        args.choice.narrow(Options { symbols: names, lines, timeline: args.latency, ..args.look.options() });
+    // Waits are counted over the whole recording.
+    let waits = args.html.is_some() && args.look.window().is_none();
+    let options = Options { symbols: names, lines, timeline: args.latency, waits, ..args.look.options() };
+    let options = args.choice.narrow(options);
     let load = if args.latency { look::load } else { look::load_any_quantity };
     let mut profile = load(&paths, &options, face)?;
     if rows.has(Level::Place(By::Cause)) && !profile.by_wall_clock() {
@@ -50,6 +52,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     }
     let cells = args.look.cells(&profile);
     if let Some(path) = &args.html {
+        args.look.retain_waits(&mut profile);
         let owners =
             Flat::count_owners(&mut profile, &cells, Whose::Owner, pct_profile::Split::Merged, Order::Own);
         let page = pct_formats::html::page(&profile, &cells, &owners, &account::for_pages(&profile, &cells));

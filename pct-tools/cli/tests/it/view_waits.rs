@@ -77,6 +77,19 @@ fn the_overview_has_the_locks_and_their_page_the_stacks() {
 }
 
 #[test]
+fn the_page_in_one_file_has_the_locks() {
+    let profile = recording();
+    let page = pct_formats::html::page(&profile, &profile.cells, &pct_profile::Flat::default(), &[]);
+    let waits = page.split_once("What threads waited for").unwrap_or_else(|| panic!("{page}")).1;
+    for part in ["waits for locks: 4.00 s in 4 waits", "rwlock 0x1001", ">sleeper<", "9.00 s in 2 waits"] {
+        assert!(waits.contains(part), "{part}: {page}");
+    }
+    let without = Profile { waits: Waits::default(), ..profile };
+    let page = pct_formats::html::page(&without, &without.cells, &pct_profile::Flat::default(), &[]);
+    assert!(!page.contains("waited"), "{page}");
+}
+
+#[test]
 fn every_page_of_a_recording_with_waits_is_good() {
     let subject = subject(&recording());
     let options = SweepOptions { sample: None, follow: true, only: None };
