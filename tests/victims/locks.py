@@ -1,4 +1,4 @@
-# Three threads wait for one lock, in one function.
+# Three threads wait for one lock, in one function; then two for the interpreter.
 import threading
 import time
 
@@ -16,6 +16,20 @@ def work():
 
 
 threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+
+
+def spin():
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:
+        for _ in range(1000):
+            pass
+
+
+threads = [threading.Thread(target=spin) for _ in range(2)]
 for thread in threads:
     thread.start()
 for thread in threads:

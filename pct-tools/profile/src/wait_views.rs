@@ -104,7 +104,7 @@ impl WaitsShown {
     #[must_use]
     pub fn cells(self, waits: &Waits) -> Vec<Cell> {
         let is_shown = |row: &&WaitRow| {
-            let is_lock = waits.objects[row.object].kind.is_lock();
+            let is_lock = waits.objects[row.object].is_lock();
             match self {
                 Self::Locks => is_lock,
                 Self::Work => !is_lock,
@@ -135,7 +135,7 @@ mod tests {
         let mut waits = Waits::default();
         for (kind, ns) in [(WaitKind::Mutex, 1), (WaitKind::Condition, 20), (WaitKind::Futex, 300)] {
             let object = waits.objects.len();
-            waits.objects.push(Object { process, kind, address: ns, first_stack: stack });
+            waits.objects.push(Object { process, kind, of_language: None, address: ns, first_stack: stack });
             let figures = WaitFigures { waits: 1, ns, ..WaitFigures::default() };
             waits.rows.push(WaitRow { thread, stack, object, kind, figures, holders: Vec::new() });
         }

@@ -5,17 +5,21 @@
 //! did not run yet). No change of a critical section removes that part, so it is a figure of its own.
 //!
 //! Waiting for work (a condition, a semaphore, a barrier, a thread's end) is not contention: it is never added to the
-//! time of locks. There the other side is who woke the thread.
+//! time of locks. There the other side is who woke the thread. Locks of Java and Python are made of such objects, and
+//! told from them by who waits ([`LanguageLock`]).
 //!
 //! Invariant: the parts of a wait sum up to its length.
 
 pub mod cut;
 pub mod futexes;
+mod language_lock;
 pub mod path;
 
 use crate::ids::{ProcessId, StackId, ThreadId};
 use pct_format::WaitKind;
 use std::ops::AddAssign;
+
+pub use language_lock::LanguageLock;
 
 /// What a recording says of waits. Empty, if they were not recorded or not asked for.
 #[derive(Clone, Debug, Default)]
@@ -49,10 +53,26 @@ pub struct Object {
     pub process: ProcessId,
     /// What it is; of a read-write lock what it was first waited for.
     pub kind: WaitKind,
+    /// The lock of a language that is made of such ones; `None`: it is what `kind` says.
+    pub of_language: Option<LanguageLock>,
     /// Its address; of a thread its id (0 = not known).
     pub address: u64,
     /// Where it was first waited for: a name that says more than an address.
     pub first_stack: StackId,
+}
+
+impl Object {
+    /// What kind of waiting waits for it are.
+    #[must_use]
+    pub fn class(&self) -> WaitClass {
+        if self.of_language.is_some() { WaitClass::Lock } else { WaitClass::of_kind(self.kind) }
+    }
+
+    /// Whether somebody holds it while others wait.
+    #[must_use]
+    pub fn is_lock(&self) -> bool {
+        self.class() == WaitClass::Lock
+    }
 }
 
 /// How long a thread waited for an object in one stack.

@@ -3,6 +3,7 @@
 use super::blocked;
 use super::images;
 use super::kernel::KernelHalves;
+use super::language_locks;
 use super::options::{KeptSamples, Options};
 use super::process::name_programs;
 use super::raw::{ROOT, Raw, RawFrame};
@@ -156,6 +157,7 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &Options) -> Prof
     }
     let mut profile = b.finish();
     name_programs(&mut profile);
+    language_locks::part(&mut profile);
     if options.symbols {
         account_of_languages(&mut profile);
     }

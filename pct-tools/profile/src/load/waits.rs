@@ -94,7 +94,13 @@ impl RawWaits {
         }
         let object = |&old: &usize| {
             let RawObject { process, kind, address, first } = self.objects[old];
-            Object { process: processes[process], kind, address, first_stack: stack_of(first) }
+            Object {
+                process: processes[process],
+                kind,
+                of_language: None,
+                address,
+                first_stack: stack_of(first),
+            }
         };
         let objects = order.iter().map(object).collect();
         let mut rows: Vec<WaitRow> = self

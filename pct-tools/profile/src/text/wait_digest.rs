@@ -5,7 +5,7 @@ use super::Layout;
 use super::numbers::{count, seconds, share, thousands};
 use super::table::{Column, Rank, Table, cut_middle, name_in, tame};
 use super::wait_names::WaitNames;
-use super::waits::{Rows, sums, top, top_cell, work_word};
+use super::waits::{Rows, sums, top, top_cell};
 use crate::model::Profile;
 use crate::waits::{WaitClass, WaitRow, Waits};
 use rustc_hash::FxHashMap;
@@ -14,6 +14,8 @@ use rustc_hash::FxHashMap;
 pub const FEW_LOCKS: usize = 3;
 /// Characters of a function's name in a sentence at most.
 const LONGEST_NAME: usize = 40;
+
+const WORK: &str = "waits for work (not contention)";
 
 /// What is said first of waits.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -62,14 +64,14 @@ pub fn digest(profile: &Profile, waits: &Waits, most: usize) -> WaitDigest {
         lock_waits: sums.iter().map(|(_, sum)| sum.figures.waits).sum(),
         locks: sums.iter().take(most).map(row).collect(),
         more_locks: sums.len().saturating_sub(most),
-        work: work(profile, waits, &names),
+        work: work(waits, &names),
     }
 }
 
 /// How much was waited for work, and for futexes that may be either.
-fn work(profile: &Profile, waits: &Waits, names: &WaitNames<'_>) -> Option<String> {
+fn work(waits: &Waits, names: &WaitNames<'_>) -> Option<String> {
     let of = |class: WaitClass| {
-        let of_class = move |row: &&WaitRow| WaitClass::of_kind(waits.objects[row.object].kind) == class;
+        let of_class = move |row: &&WaitRow| waits.objects[row.object].class() == class;
         let rows: Vec<&WaitRow> = waits.rows.iter().filter(of_class).collect();
         let ns: u64 = rows.iter().map(|row| row.figures.ns).sum();
         let number: u64 = rows.iter().map(|row| row.figures.waits).sum();
@@ -85,8 +87,7 @@ fn work(profile: &Profile, waits: &Waits, names: &WaitNames<'_>) -> Option<Strin
         }
         let (first, _) = top(names, &by_stack);
         let first = cut_middle(&tame(&first), LONGEST_NAME);
-        let word = work_word(profile);
-        parts.push(format!("waits for {word}: {} s in {}, most in {first}", seconds(ns), in_waits));
+        parts.push(format!("{WORK}: {} s in {}, most in {first}", seconds(ns), in_waits));
     }
     if futexes > 0 {
         parts.push(format!("waits for futexes (locks or work): {} s in {}", seconds(futex_ns), in_futexes));
@@ -137,6 +138,7 @@ impl WaitDigest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::language_locks;
     use crate::text::wait_names::tests::{WAITS, waited};
 
     #[test]
@@ -156,11 +158,94 @@ mod tests {
                 "3.00 27.3% 1 mutex 0x2000 (take_gil) pack (srv/app.py:7) parse (srv/app.py)",
                 "2.00 18.2% 2 mutex 0x3000 main +1 -",
                 "... and 1 more",
-                "waits for work, or for locks of Java or Python: 9.00 s in 1 wait, most in take_job; waits for",
-                "futexes (locks or work): 0.50 s in 1 wait",
+                "waits for work (not contention): 9.00 s in 1 wait, most in take_job; waits for futexes (locks or",
+                "work): 0.50 s in 1 wait",
             ]
         );
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+
+    /// The stacks are as the runtimes have them, innermost function last.
+    #[test]
+    fn locks_of_languages_are_told_from_what_they_are_made_of() {
+        let juc = "java:java.util.concurrent.locks.";
+        let park = format!(
+            "{juc}LockSupport.park;java:jdk.internal.misc.Unsafe.park;jvm:Unsafe_Park;jvm:Parker::park(bool, long)"
+        );
+        let queue = format!("{juc}AbstractQueuedSynchronizer.acquire");
+        let acquire = "lock_PyThread_acquire_lock;acquire_timed";
+        let cases = [
+            (
+                "java:App.in;jvm:ObjectMonitor::enter(JavaThread*);jvm:ObjectMonitor::EnterI(JavaThread*)"
+                    .into(),
+                "Java monitor",
+            ),
+            ("java:App.in;jvm:ObjectMonitor::wait(long, bool);jvm:os::PlatformEvent::park()".into(), ""),
+            (
+                "java:App.in;jvm:ObjectMonitor::wait(long, bool);jvm:ObjectMonitor::ReenterI(JavaThread*)"
+                    .into(),
+                "Java monitor",
+            ),
+            (
+                format!("java:App.in;{juc}ReentrantLock.lock;{juc}ReentrantLock$Sync.lock;{queue};{park}"),
+                "Java lock",
+            ),
+            (format!("java:App.in;java:java.util.concurrent.Semaphore.acquire;{queue};{park}"), ""),
+            (format!("java:App.in;{juc}AbstractQueuedSynchronizer$ConditionObject.await;{park}"), ""),
+            (
+                format!("java:App.in;{juc}AbstractQueuedSynchronizer$ConditionObject.await;{queue};{park}"),
+                "Java lock",
+            ),
+            (format!("java:App.in;java:java.lang.VirtualThread.parkOnCarrierThread;{park}"), ""),
+            (format!("py:in;{acquire};PyThread_acquire_lock_timed"), "Python lock"),
+            (
+                format!("py:in;threading:Condition.__enter__;{acquire};PyThread_acquire_lock_timed"),
+                "Python lock",
+            ),
+            (format!("py:in;threading:Condition.wait;{acquire};PyThread_acquire_lock_timed"), ""),
+            (
+                format!("py:in;threading:Thread._wait_for_tstate_lock;{acquire};PyThread_acquire_lock_timed"),
+                "",
+            ),
+            (
+                format!("py:in;threading:Condition.wait;{acquire};PyEval_RestoreThread;take_gil"),
+                "Python's GIL",
+            ),
+            (format!("main;{acquire};PyThread_acquire_lock_timed"), ""),
+            ("main;in".into(), ""),
+        ];
+        for (stack, what) in cases {
+            let mut profile = waited(&format!("condition 40 {} 2", stack.replace(' ', "_")));
+            let names: Vec<String> = profile.functions.iter().map(|function| function.name.clone()).collect();
+            language_locks::part(&mut profile);
+            let digest = digest(&profile, &profile.waits, FEW_LOCKS);
+            let found: Vec<&str> = digest.locks.iter().map(|lock| &*lock.what).collect();
+            let expected = if what.is_empty() { Vec::new() } else { vec![what] };
+            assert_eq!(found, expected, "{stack}: {names:?}");
+            assert_eq!(digest.work.is_none(), digest.lock_ns == 2_000_000_000, "{stack}");
+        }
+    }
+
+    /// Waits for the same kind of lock in one function are one row, whatever they were made of.
+    #[test]
+    fn a_function_s_waits_for_such_locks_are_one_row() {
+        let enter = "jvm:ObjectMonitor::EnterI(JavaThread*)";
+        let mut profile = waited(&format!(
+            "condition 40 java:App.in;{enter} 2\ncondition 50 java:App.in;{enter} 3\ncondition 60 java:App.other;{enter} 1"
+        ));
+        language_locks::part(&mut profile);
+        let digest = digest(&profile, &profile.waits, FEW_LOCKS);
+        let rows = |digest: &WaitDigest| -> Vec<(u64, String)> {
+            digest.locks.iter().map(|row| (row.ns / 1_000_000_000, row.waited_in.clone())).collect()
+        };
+        let expected = [(5, "App.in (App.java)".to_owned()), (1, "App.other (App.java)".to_owned())];
+        assert_eq!(rows(&digest), expected);
+        let mut profile = waited(
+            "condition 40 py:in;PyEval_RestoreThread;0x1230 2\nmutex 50 py:on;take_gil 1\ncondition 40 py:on;0x1230 3",
+        );
+        language_locks::part(&mut profile);
+        let digest = super::digest(&profile, &profile.waits, FEW_LOCKS);
+        assert_eq!(rows(&digest), [(6, "on (srv/app.py) +1".to_owned())]);
     }
 
     #[test]

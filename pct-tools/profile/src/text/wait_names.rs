@@ -8,7 +8,7 @@ use crate::fold::{Owners, is_spoken};
 use crate::ids::{FunctionId, StackId, ThreadId};
 use crate::model::Profile;
 use crate::tree::Label;
-use crate::waits::Object;
+use crate::waits::{LanguageLock, Object};
 use pct_format::WaitKind;
 
 /// Beginnings of the names of functions that only lead to a lock: the caller says more.
@@ -184,6 +184,9 @@ impl<'p> WaitNames<'p> {
     /// What threads wait for. If it was first waited for in a function of a runtime that worked for the owner, that
     /// function says what it is for.
     pub(super) fn object(&self, object: &Object) -> String {
+        if let Some(lock) = object.of_language {
+            return lock.name().to_owned();
+        }
         let Some(kind) = kind_with_address(object) else { return object_name(self.profile, object) };
         let machine = function(self.profile, object.first_stack);
         let is_served = self.spoken_owner(object.first_stack).is_some();
@@ -193,7 +196,8 @@ impl<'p> WaitNames<'p> {
     /// The same, with the function in which it was first waited for, unless that is `beside`: the row names it already.
     pub(super) fn object_beside(&self, object: &Object, beside: &str) -> String {
         let first = self.function(object.first_stack);
-        let says_more = object.kind != WaitKind::Join && first != beside;
+        let is_one = object.kind == WaitKind::Join || object.of_language == Some(LanguageLock::Gil);
+        let says_more = !is_one && first != beside;
         let first = if says_more { format!(", first waited for in {first}") } else { String::new() };
         self.object(object) + &first
     }
@@ -201,6 +205,9 @@ impl<'p> WaitNames<'p> {
 
 /// `mutex 0x7ffe1234`; `None`: it is the end of a thread.
 fn kind_with_address(object: &Object) -> Option<String> {
+    if let Some(lock) = object.of_language {
+        return Some(lock.name().to_owned());
+    }
     let kind = match object.kind {
         WaitKind::Join => return None,
         WaitKind::ReadLock | WaitKind::WriteLock => "rwlock",
@@ -242,7 +249,8 @@ pub(super) mod tests {
         futex 6000 main 0.5";
 
     /// A profile with a wait in each line: kind, address, stack, seconds and, if anybody held the lock, his stack.
-    /// Functions are those of a program; `py:` ones of a module in Python, `jvm:` and `libc:` ones of these libraries.
+    /// Functions are those of a program; `py:`, `threading:` and `java:` ones of modules, `jvm:` and `libc:` ones of
+    /// libraries.
     pub(in crate::text) fn waited(lines: &str) -> Profile {
         let mut b = Builder::new(false);
         let process = b.process(Process { pid: 1, name: "prog".into(), ..Process::default() });
@@ -261,7 +269,7 @@ pub(super) mod tests {
             let known = waits.objects.iter().position(|object| object.address == address);
             let object = known.unwrap_or(waits.objects.len());
             if known.is_none() {
-                waits.objects.push(Object { process, kind, address, first_stack: stack });
+                waits.objects.push(Object { process, kind, of_language: None, address, first_stack: stack });
             }
             let figures = WaitFigures { waits: 1, ns, longest_ns: ns, ..WaitFigures::default() };
             let holder = words.get(4).map(|holder| Holder { thread, stack: self::stack(&mut b, holder), ns });
@@ -284,6 +292,10 @@ pub(super) mod tests {
         for name in functions.split(';') {
             let (path, name, kind) = match name.split_once(':') {
                 Some(("py", name)) => ("/srv/app.py", name, ObjectKind::Module(Language::Python)),
+                Some(("threading", name)) => {
+                    ("/lib/threading.py", name, ObjectKind::Module(Language::Python))
+                }
+                Some(("java", name)) => ("App.java", name, ObjectKind::Module(Language::Java)),
                 Some(("jvm", name)) => ("/usr/lib/libjvm.so", name, ObjectKind::File),
                 Some(("libc", name)) => ("/usr/lib/libc.so.6", name, ObjectKind::File),
                 _ => ("/usr/bin/prog", name, ObjectKind::File),

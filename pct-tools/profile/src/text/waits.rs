@@ -7,8 +7,7 @@ use super::numbers::{seconds, share, thousands};
 use super::table::{Column, Rank, Table};
 use super::wait_names::{WaitNames, function, object_name, thread};
 use crate::ids::StackId;
-use crate::language::Language;
-use crate::model::{Object as CodeObject, ObjectKind, Profile};
+use crate::model::Profile;
 use crate::wait_views;
 use crate::waits::{Holder, WaitClass, WaitFigures, WaitRow, Waits};
 use pct_num::float;
@@ -25,16 +24,10 @@ fn not_recorded(waits: &Waits) -> &'static str {
     }
 }
 
-/// What waits for work are. A lock of Java or Python is made of a condition or a semaphore, so it is among them.
-pub(super) fn work_word(profile: &Profile) -> &'static str {
-    let has_such_locks =
-        |object: &CodeObject| matches!(object.kind, ObjectKind::Module(Language::Java | Language::Python));
-    if profile.objects.iter().any(has_such_locks) {
-        "work, or for locks of Java or Python"
-    } else {
-        "work (not contention)"
-    }
-}
+/// Said under tables that have such locks.
+const OF_LANGUAGES: &str = "A row of a Java monitor, a Java lock or a Python lock is all that one function waited for: \
+                            which lock it was is not recorded. Whoever released it counts as its holder for the whole \
+                            wait.";
 
 /// Sums of rows that are one row of a table.
 #[derive(Default)]
@@ -101,11 +94,9 @@ pub fn tables(profile: &Profile, waits: &Waits, by: Rows, rows: usize, layout: &
         let all: u64 = sums.iter().map(|(_, sum)| sum.figures.waits).sum();
         let locks = class == WaitClass::Lock;
         let head = match class {
-            WaitClass::Lock => "Waits for locks".to_owned(),
-            WaitClass::Work => format!("Waits for {}", work_word(profile)),
-            WaitClass::Futex => {
-                "Waits for futexes (locks or work: the program does not say which)".to_owned()
-            }
+            WaitClass::Lock => "Waits for locks",
+            WaitClass::Work => "Waits for work (not contention)",
+            WaitClass::Futex => "Waits for futexes (locks or work: the program does not say which)",
         };
         out += &format!("{head}: {} s in {} waits\n", seconds(whole), thousands(all));
         let (last, other) = if locks { ("hand-over", "held by") } else { ("after wake-up", "woken by") };
@@ -167,7 +158,7 @@ pub(super) struct RowKey {
 /// The rows of a table, the longest waits first.
 pub(super) fn sums(names: &WaitNames<'_>, waits: &Waits, by: Rows, class: WaitClass) -> Vec<(RowKey, Sum)> {
     let mut sums: FxHashMap<RowKey, Sum> = FxHashMap::default();
-    let of_class = |row: &&WaitRow| WaitClass::of_kind(waits.objects[row.object].kind) == class;
+    let of_class = |row: &&WaitRow| waits.objects[row.object].class() == class;
     for row in waits.rows.iter().filter(of_class) {
         let waiter = if by == Rows::Objects { String::new() } else { names.function(row.stack) };
         sums.entry(RowKey { object: row.object, waiter }).or_default().add(row);
@@ -236,6 +227,9 @@ pub fn closing(waits: &Waits) -> Vec<String> {
     if unknown > 0 {
         lines.push(format!("{} s of waits have no known holder or waker", seconds(unknown)));
     }
+    if waits.objects.iter().any(|object| object.of_language.is_some()) {
+        lines.push(OF_LANGUAGES.to_owned());
+    }
     lines.push(not_recorded(waits).to_owned());
     lines
 }
@@ -262,7 +256,7 @@ pub fn csv(profile: &Profile, waits: &Waits, rows: usize) -> String {
             csv_field(&waiter.name),
             csv_field(function(profile, row.stack)),
         );
-        let part = if object.kind.is_lock() { "held" } else { "woken" };
+        let part = if object.is_lock() { "held" } else { "woken" };
         let waits_in = csv_field(owners.plain(row.stack));
         for holder in &row.holders {
             let by = &profile.threads[holder.thread];
@@ -319,7 +313,7 @@ pub fn json(profile: &Profile, waits: &Waits, rows: usize) -> Value {
             "hand_over_seconds": seconds(row.figures.hand_over_ns),
             "not_known_seconds": seconds(row.figures.unknown_ns),
             "not_over": row.figures.open,
-            "is_lock": object.kind.is_lock(),
+            "is_lock": object.is_lock(),
             "kind": row.kind.name(),
             "object": format!("{:#x}", object.address),
             "name": object_name(profile, object),

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use pct_kit::harm::harm;
+use pct_tests::java::compiled_or_skip;
 use pct_tests::pct::{Run, binary, run};
 use pct_tests::victims::victim;
 use pct_tests::waits::{self, Counts, Matrix, Truth, each_is_found, reported};
@@ -203,4 +204,50 @@ fn waits_of_python_are_answered_in_python_functions() {
     }
     let machine = table_by("leaf", &r);
     assert!(!machine.contains("locks.py") && machine.contains("waits in"), "{machine}");
+}
+
+/// Seconds of waits in a function of the program: those for locks of this name, and all others.
+fn seconds_for(r: &Run, owner: &str, name: &str) -> (f64, f64) {
+    let json = Command::new(binary()).args(["report", "--wait", "--format", "json"]).arg(&r.dir).output();
+    let value: serde_json::Value = serde_json::from_slice(&json.expect("it starts").stdout).expect("JSON");
+    let (mut named, mut others) = (0.0, 0.0);
+    for row in value["waits"].as_array().expect("rows").iter().filter(|row| row["owner"] == owner) {
+        let is_named = row["name"].as_str().is_some_and(|found| found.starts_with(name));
+        assert!(!is_named || row["is_lock"] == true, "{row}");
+        *(if is_named { &mut named } else { &mut others }) += row["seconds"].as_f64().expect("a number");
+    }
+    (named, others)
+}
+
+/// Runtimes make locks of conditions and semaphores, with which others wait for work.
+#[test]
+fn locks_of_java_are_locks() {
+    let Some((java, classes)) = compiled_or_skip("Locks.java", "locks_of_java_are_locks") else { return };
+    let [java, classes] = [&java, classes.path()].map(|path| path.to_str().expect("a path"));
+    let r = run(&["--wait", "--no-report"], &[java, "-cp", classes, "Locks", "1000"]);
+    assert_eq!(r.unharmed(), "done\n");
+    for (owner, name) in [("Locks.monitored", "Java monitor"), ("Locks.locked", "Java lock")] {
+        // One thread or the other waits, but for hand-overs; the waits for work are those of `sleep`.
+        let (named, _) = seconds_for(&r, owner, name);
+        assert!(named > 0.4 && named < 2.0, "{owner}: {named}");
+    }
+    let (locks, work) = seconds_for(&r, "Locks.idle", "Java");
+    assert!(locks == 0.0 && work > 0.4, "{locks} {work}");
+}
+
+#[test]
+fn locks_of_python_are_locks() {
+    let Some(python) = tool_or_skip("python3", "locks_of_python_are_locks") else { return };
+    let program = root().join("tests/victims/locks.py");
+    let words = [python.to_str().expect("a path"), program.to_str().expect("a path")];
+    let r = run(&["--wait", "--no-report"], &words);
+    r.unharmed();
+    // Of three threads that each hold it ten times for 20 ms, two wait as long as there are three.
+    let (named, _) = seconds_for(&r, "hold", "Python lock");
+    assert!(named > 0.4, "{named}");
+    let (gil, _) = seconds_for(&r, "spin", "Python's GIL");
+    assert!(gil > 0.1, "{gil}");
+    // The main thread waits for the ends of the others: by a lock, but not for one.
+    let (locks, work) = seconds_for(&r, "<module>", "Python lock");
+    assert!(locks == 0.0 && work > 0.4, "{locks} {work}");
 }
