@@ -87,6 +87,8 @@ const RUNTIMES_LEAD_TO_LOCKS: &[(&str, &[&str])] = &[
     (
         "",
         &[
+            "PyCOND_",
+            "PyMUTEX_",
             "uv_mutex_",
             "uv_cond_",
             "uv_rwlock_",
@@ -188,9 +190,10 @@ impl<'p> WaitNames<'p> {
             return lock.name().to_owned();
         }
         let Some(kind) = kind_with_address(object) else { return object_name(self.profile, object) };
-        let machine = function(self.profile, object.first_stack);
-        let is_served = self.spoken_owner(object.first_stack).is_some();
-        if is_served { format!("{kind} ({machine})") } else { kind }
+        match self.runtimes_function(object.first_stack) {
+            Some(name) => format!("{kind} ({name})"),
+            None => kind,
+        }
     }
 
     /// The same, with the function in which it was first waited for, unless that is `beside`: the row names it already.
@@ -200,6 +203,15 @@ impl<'p> WaitNames<'p> {
         let says_more = !is_one && first != beside;
         let first = if says_more { format!(", first waited for in {first}") } else { String::new() };
         self.object(object) + &first
+    }
+
+    /// The innermost function that worked for an owner of an interpreted language and does not only lead to a lock.
+    fn runtimes_function(&self, stack: StackId) -> Option<&'p str> {
+        self.spoken_owner(stack)?;
+        let owner = self.owner(stack)?;
+        let within = self.profile.outwards(stack).map(|(stack, _)| stack).take_while(|stack| *stack != owner);
+        let mut named = within.filter(|stack| !only_leads_in_runtime(self.profile, *stack));
+        named.next().map(|stack| self.profile.functions[self.profile.leaf(stack)].name.as_str())
     }
 }
 
@@ -241,7 +253,7 @@ pub(super) mod tests {
     /// Waits as [`waited`] reads them.
     pub(in crate::text) const WAITS: &str = "\
         mutex 1000 main;insert;std::mutex::lock 5 main;insert;std::mutex::unlock\n\
-        mutex 2000 loop;py:pack;take_gil 3 loop;py:parse;drop_gil\n\
+        mutex 2000 loop;py:pack;take_gil;PyCOND_TIMEDWAIT 3 loop;py:parse;drop_gil\n\
         mutex 3000 jvm:run;jvm:take_job;jvm:os::PlatformMonitor::wait(long) 1\n\
         mutex 3000 main;uv_mutex_lock 1\n\
         mutex 4000 main 1\n\
@@ -341,7 +353,7 @@ pub(super) mod tests {
         let found = named(&profile, &WaitNames::of_machine(&profile));
         let expected = [
             ["insert", "insert", "mutex 0x1000"],
-            ["take_gil", "drop_gil", "mutex 0x2000"],
+            ["PyCOND_TIMEDWAIT", "drop_gil", "mutex 0x2000"],
             ["os::PlatformMonitor::wait(long)", "", "mutex 0x3000"],
             ["uv_mutex_lock", "", "mutex 0x3000"],
         ];
