@@ -2,15 +2,15 @@
 
 use crate::facts::{Branch, Trie};
 use crate::graph::Proc;
-use pct_deep::waited::{LockFacts, WaitFacts, WaitStack};
+use pct_deep::waited::{WaitFacts, WaitStack, WaitTable, WaitedFacts};
 use pct_deep::{Id as _, PsId};
 use pct_profile::model::{FunctionId, Id as _};
-use pct_profile::text::wait_digest::{LockRow, digest};
+use pct_profile::text::wait_digest::{WaitedRow, digest, waited_rows};
 use pct_profile::wait_views::WaitsShown;
 use pct_profile::{Language, Profile};
 
-/// Locks that are listed; the rest is counted.
-const MOST_LOCKS: usize = 100;
+/// Objects that are listed; the rest is counted.
+const MOST_ROWS: usize = 100;
 /// Nodes of the tree of stacks that are kept; small branches beyond are counted.
 const MOST_STACKS: usize = 6000;
 
@@ -20,28 +20,36 @@ pub fn waits(profile: &Profile, procs: &[Proc]) -> Option<WaitFacts> {
     if profile.waits.is_empty() {
         return None;
     }
-    let digest = digest(profile, &profile.waits, MOST_LOCKS);
-    let (stacks, stacks_left_out) = stacks(profile, procs);
-    let lock = |row: LockRow| LockFacts {
+    Some(WaitFacts {
+        locks: table(profile, procs, WaitsShown::Locks),
+        work: table(profile, procs, WaitsShown::Work),
+        work_in_words: digest(profile, &profile.waits, 0).work,
+    })
+}
+
+/// The waits of one kind.
+fn table(profile: &Profile, procs: &[Proc], shown: WaitsShown) -> WaitTable {
+    let found = waited_rows(profile, &profile.waits, shown, MOST_ROWS);
+    let (stacks, stacks_left_out) = stacks(profile, procs, shown);
+    let row = |row: WaitedRow| WaitedFacts {
         ns: row.ns,
         waits: row.waits,
         what: row.what,
         waited_in: row.waited_in,
-        held_by: row.held_by,
+        by: row.by,
     };
-    Some(WaitFacts {
-        lock_ns: digest.lock_ns,
-        lock_waits: digest.lock_waits,
-        locks: digest.locks.into_iter().map(lock).collect(),
-        locks_beyond: digest.more_locks as u64,
-        work: digest.work,
+    WaitTable {
+        ns: found.ns,
+        waits: found.waits,
+        rows: found.rows.into_iter().map(row).collect(),
+        rows_beyond: found.more as u64,
         stacks,
         stacks_left_out,
-    })
+    }
 }
 
-/// The stacks that waited for locks.
-fn stacks(profile: &Profile, procs: &[Proc]) -> (Vec<WaitStack>, usize) {
+/// The stacks that waited.
+fn stacks(profile: &Profile, procs: &[Proc], shown: WaitsShown) -> (Vec<WaitStack>, usize) {
     let mut number_of = vec![0; profile.functions.len()];
     for (at, proc) in procs.iter().enumerate() {
         if let Proc::Function(function) = proc {
@@ -49,7 +57,7 @@ fn stacks(profile: &Profile, procs: &[Proc]) -> (Vec<WaitStack>, usize) {
         }
     }
     let mut weights = vec![(0, 0); profile.stacks.len()];
-    for cell in WaitsShown::Locks.cells(&profile.waits) {
+    for cell in shown.cells(&profile.waits) {
         let weight = &mut weights[cell.stack.index()];
         weight.0 += cell.weight.samples;
         weight.1 += cell.weight.cpu_ns();

@@ -2,7 +2,7 @@
 
 use crate::ids::ThreadId;
 use crate::model::{Cell, Profile, Weight};
-use crate::waits::{ThreadTime, WaitRow, Waits};
+use crate::waits::{ThreadTime, WaitClass, WaitRow, Waits};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 
@@ -100,17 +100,20 @@ impl WaitsShown {
         }
     }
 
+    /// Whether waits of a class are among them.
+    #[must_use]
+    pub fn has(self, class: WaitClass) -> bool {
+        match self {
+            Self::Locks => class == WaitClass::Lock,
+            Self::Work => class != WaitClass::Lock,
+            Self::All => true,
+        }
+    }
+
     /// These waits as cells, for trees and flame graphs.
     #[must_use]
     pub fn cells(self, waits: &Waits) -> Vec<Cell> {
-        let is_shown = |row: &&WaitRow| {
-            let is_lock = waits.objects[row.object].is_lock();
-            match self {
-                Self::Locks => is_lock,
-                Self::Work => !is_lock,
-                Self::All => true,
-            }
-        };
+        let is_shown = |row: &&WaitRow| self.has(waits.objects[row.object].class());
         waits.rows.iter().filter(is_shown).map(cell).collect()
     }
 }

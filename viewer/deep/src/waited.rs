@@ -1,39 +1,48 @@
 //! What the threads of a recording waited for. Deep.data has no place for it: it is known where the recording itself is
 //! viewed.
 
-/// What threads waited for.
+/// What threads waited for. Waits for locks and for work are never added: a thread that waits for work is idle.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaitFacts {
-    /// Nanoseconds of waits for locks.
-    pub lock_ns: u64,
     /// Waits for locks.
-    pub lock_waits: u64,
-    /// The locks that were waited for longest.
-    pub locks: Vec<LockFacts>,
-    /// Number of locks beside those.
-    pub locks_beyond: u64,
-    /// One line about what else was waited for; `None`: nothing.
-    pub work: Option<String>,
-    /// The tree of stacks that waited for locks, the longest waits first, callers before callees. Small branches may be
-    /// missing.
+    pub locks: WaitTable,
+    /// Waits for other threads' work: conditions, semaphores, barriers, ends of threads.
+    pub work: WaitTable,
+    /// One line about the latter; `None`: there are none.
+    pub work_in_words: Option<String>,
+}
+
+/// Waits of one kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WaitTable {
+    /// Nanoseconds of all.
+    pub ns: u64,
+    /// How many there were.
+    pub waits: u64,
+    /// What was waited for longest.
+    pub rows: Vec<WaitedFacts>,
+    /// Number of objects beside those.
+    pub rows_beyond: u64,
+    /// The tree of stacks that waited, the longest waits first, callers before callees. Small branches may be missing.
     pub stacks: Vec<WaitStack>,
     /// Number of stacks without a node.
     pub stacks_left_out: usize,
 }
 
-/// A lock that was waited for.
+/// A lock, or whatever else was waited for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LockFacts {
+pub struct WaitedFacts {
     /// Nanoseconds.
     pub ns: u64,
     /// Waits.
     pub waits: u64,
-    /// Which lock it is.
+    /// What it is.
     pub what: String,
     /// The function that waited longest, and how many others there are.
     pub waited_in: String,
-    /// The function that held it longest meanwhile, and how many others there are; `-`: nobody is known.
-    pub held_by: String,
+    /// The function that held the lock longest meanwhile, or that ended most of the waiting, and how many others there
+    /// are; `-`: nobody is known.
+    pub by: String,
 }
 
 /// A node of the tree of stacks that waited. Its function may have no procedure, because a thread that waits takes no

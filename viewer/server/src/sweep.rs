@@ -10,7 +10,7 @@ use pct_reports::display::{Display, Item, Link, List};
 use pct_reports::page::{self, Request};
 use pct_reports::query::{
     Cmd, Contour, Cost, CostOrder, DiffScale, DiffWhat, Group, Incl, Limit, Order, Prefs, PrefsIndication,
-    Query, Scope,
+    Query, Scope, WaitsOf,
 };
 use pct_reports::render::html::PageContext;
 use pct_reports::render::text::TextOptions;
@@ -84,7 +84,8 @@ pub fn commands(subject: &Subject, options: &SweepOptions) -> Vec<Cmd> {
         Cmd::Search(String::new()),
         Cmd::Flame,
         Cmd::Owners,
-        Cmd::Waits,
+        Cmd::Waits(WaitsOf::Locks),
+        Cmd::Waits(WaitsOf::Work),
         Cmd::Recordings,
     ];
     out.extend([0, 1, 50, 90, 99, 101].map(|p| Cmd::Root(Some(p))));

@@ -71,9 +71,13 @@ fn the_overview_has_the_locks_and_their_page_the_stacks() {
     ] {
         assert!(overview.contains(part), "{part}: {overview}");
     }
-    let page = text(&subject, "waits");
+    let page = text(&subject, "waits/locks");
     let stacks = page.split_once("Where threads waited for locks").unwrap_or_else(|| panic!("{page}")).1;
     assert!(stacks.contains(" 25.00%      sleeper"), "a function without samples is in the picture: {page}");
+    let page = text(&subject, "waits/work");
+    let (rows, stacks) = page.split_once("Where threads waited for work").unwrap_or_else(|| panic!("{page}"));
+    assert!(rows.contains("condition 0x1002") && rows.contains("Woken by"), "{page}");
+    assert!(!rows.contains("mutex") && stacks.contains("100.00%      sleeper"), "{page}");
 }
 
 #[test]
@@ -104,5 +108,5 @@ fn where_waits_were_not_recorded_nothing_is_said_of_them() {
     profile.waits = Waits::default();
     let subject = subject(&profile);
     assert!(!text(&subject, "menu").contains("waited"));
-    assert!(text(&subject, "waits").contains("pct run --wait -- COMMAND"));
+    assert!(text(&subject, "waits/locks").contains("pct run --wait -- COMMAND"));
 }

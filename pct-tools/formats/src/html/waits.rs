@@ -16,7 +16,7 @@ pub(super) fn part(profile: &Profile) -> Markup {
     let digest = digest(profile, &profile.waits, LOCKS);
     html! {
         p { (digest.heading()) }
-        @if !digest.locks.is_empty() {
+        @if !digest.locks.rows.is_empty() {
             table.data.boxed {
                 thead {
                     tr {
@@ -25,22 +25,22 @@ pub(super) fn part(profile: &Profile) -> Markup {
                     }
                 }
                 tbody {
-                    @for row in &digest.locks {
+                    @for row in &digest.locks.rows {
                         tr {
                             td { (seconds(row.ns)) }
-                            td class=(heat_class(percent(row.ns, digest.lock_ns) / 100.0)) {
-                                (share(row.ns, digest.lock_ns))
+                            td class=(heat_class(percent(row.ns, digest.locks.ns) / 100.0)) {
+                                (share(row.ns, digest.locks.ns))
                             }
                             td { (thousands(row.waits)) }
                             td.w { (visible(&row.what)) }
                             td.w { (visible(&row.waited_in)) }
-                            td.w { (visible(&row.held_by)) }
+                            td.w { (visible(&row.by)) }
                         }
                     }
                 }
             }
         }
-        @if digest.more_locks > 0 { p { (count(digest.more_locks as u64, "more lock", "more locks")) } }
+        @if digest.locks.more > 0 { p { (count(digest.locks.more as u64, "more lock", "more locks")) } }
         @if let Some(work) = &digest.work { p { (visible(work)) } }
     }
 }

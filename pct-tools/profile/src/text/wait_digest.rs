@@ -5,8 +5,9 @@ use super::Layout;
 use super::numbers::{count, seconds, share, thousands};
 use super::table::{Column, Rank, Table, cut_middle, name_in, tame};
 use super::wait_names::WaitNames;
-use super::waits::{Rows, sums, top, top_cell};
+use super::waits::{RowKey, Rows, Sum, sums, top, top_cell};
 use crate::model::Profile;
+use crate::wait_views::WaitsShown;
 use crate::waits::{WaitClass, WaitRow, Waits};
 use rustc_hash::FxHashMap;
 
@@ -20,51 +21,68 @@ const WORK: &str = "waits for work (not contention)";
 /// What is said first of waits.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WaitDigest {
-    /// Nanoseconds of waits for locks.
-    pub lock_ns: u64,
-    /// Waits for locks.
-    pub lock_waits: u64,
     /// The locks that were waited for longest.
-    pub locks: Vec<LockRow>,
-    /// Locks beside those.
-    pub more_locks: usize,
+    pub locks: WaitedRows,
     /// One line about what else threads waited for; `None`: nothing.
     pub work: Option<String>,
 }
 
-/// A lock that was waited for.
+/// What was waited for longest.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct WaitedRows {
+    /// Nanoseconds of all waits, also of those that have no row.
+    pub ns: u64,
+    /// How many waits there were.
+    pub waits: u64,
+    /// The rows, the longest waited for first.
+    pub rows: Vec<WaitedRow>,
+    /// Objects that have no row.
+    pub more: usize,
+}
+
+/// A lock, or whatever else was waited for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LockRow {
+pub struct WaitedRow {
     /// Nanoseconds.
     pub ns: u64,
     /// Waits.
     pub waits: u64,
-    /// Which lock it is.
+    /// What it is.
     pub what: String,
     /// The function that waited longest, and how many others there are.
     pub waited_in: String,
-    /// The function that held it longest meanwhile, and how many others there are; `-`: nobody is known.
-    pub held_by: String,
+    /// The function that held it longest meanwhile, or that ended most of the waiting, and how many others there are;
+    /// `-`: nobody is known.
+    pub by: String,
 }
 
 /// What is said of a recording that has waits, with at most `most` locks.
 #[must_use]
 pub fn digest(profile: &Profile, waits: &Waits, most: usize) -> WaitDigest {
     let names = WaitNames::of_owners(profile);
-    let sums = sums(&names, waits, Rows::Objects, WaitClass::Lock);
-    let row = |(key, sum): &(super::waits::RowKey, super::waits::Sum)| LockRow {
+    WaitDigest { locks: rows_of(&names, waits, WaitsShown::Locks, most), work: work(waits, &names) }
+}
+
+/// What was waited for longest, in at most `most` rows.
+#[must_use]
+pub fn waited_rows(profile: &Profile, waits: &Waits, shown: WaitsShown, most: usize) -> WaitedRows {
+    rows_of(&WaitNames::of_owners(profile), waits, shown, most)
+}
+
+fn rows_of(names: &WaitNames<'_>, waits: &Waits, shown: WaitsShown, most: usize) -> WaitedRows {
+    let sums = sums(names, waits, Rows::Objects, |class| shown.has(class));
+    let row = |(key, sum): &(RowKey, Sum)| WaitedRow {
         ns: sum.figures.ns,
         waits: sum.figures.waits,
         what: names.object(&waits.objects[key.object]),
-        waited_in: top_cell(&names, &sum.waiters),
-        held_by: top_cell(&names, &sum.holders),
+        waited_in: top_cell(names, &sum.waiters),
+        by: top_cell(names, &sum.holders),
     };
-    WaitDigest {
-        lock_ns: sums.iter().map(|(_, sum)| sum.figures.ns).sum(),
-        lock_waits: sums.iter().map(|(_, sum)| sum.figures.waits).sum(),
-        locks: sums.iter().take(most).map(row).collect(),
-        more_locks: sums.len().saturating_sub(most),
-        work: work(waits, &names),
+    WaitedRows {
+        ns: sums.iter().map(|(_, sum)| sum.figures.ns).sum(),
+        waits: sums.iter().map(|(_, sum)| sum.figures.waits).sum(),
+        rows: sums.iter().take(most).map(row).collect(),
+        more: sums.len().saturating_sub(most),
     }
 }
 
@@ -99,10 +117,10 @@ impl WaitDigest {
     /// The line above the table.
     #[must_use]
     pub fn heading(&self) -> String {
-        match self.lock_waits {
+        match self.locks.waits {
             0 => "no thread waited for a lock".to_owned(),
             waits => {
-                format!("waits for locks: {} s in {}", seconds(self.lock_ns), count(waits, "wait", "waits"))
+                format!("waits for locks: {} s in {}", seconds(self.locks.ns), count(waits, "wait", "waits"))
             }
         }
     }
@@ -111,7 +129,7 @@ impl WaitDigest {
     #[must_use]
     pub fn text(&self, layout: &Layout) -> String {
         let mut out = layout.prose(&self.heading());
-        if !self.locks.is_empty() {
+        if !self.locks.rows.is_empty() {
             let mut table = Table::new(vec![
                 Column::number("seconds"),
                 Column::number("share"),
@@ -120,16 +138,16 @@ impl WaitDigest {
                 Column::name("waited for in", 12),
                 Column::name("held by", 12),
             ]);
-            for row in &self.locks {
-                let names = [&row.what, &row.waited_in, &row.held_by];
-                let figures = [seconds(row.ns), share(row.ns, self.lock_ns), thousands(row.waits)];
+            for row in &self.locks.rows {
+                let names = [&row.what, &row.waited_in, &row.by];
+                let figures = [seconds(row.ns), share(row.ns, self.locks.ns), thousands(row.waits)];
                 let cells = figures.into_iter().chain(names.map(|name| name_in(layout, name).into_owned()));
-                table.row(Rank::from_share(row.ns, self.lock_ns), cells.collect());
+                table.row(Rank::from_share(row.ns, self.locks.ns), cells.collect());
             }
             out += &table.render(layout);
         }
-        if self.more_locks > 0 {
-            out += &format!("  ... and {} more\n", self.more_locks);
+        if self.locks.more > 0 {
+            out += &format!("  ... and {} more\n", self.locks.more);
         }
         out + &self.work.as_ref().map(|line| layout.prose(line)).unwrap_or_default()
     }
@@ -145,7 +163,7 @@ mod tests {
     fn the_locks_that_were_waited_for_longest_are_named_and_the_rest_is_summed_up() {
         let profile = waited(WAITS);
         let digest = digest(&profile, &profile.waits, FEW_LOCKS);
-        assert_eq!((digest.lock_ns, digest.lock_waits, digest.more_locks), (11_000_000_000, 5, 1));
+        assert_eq!((digest.locks.ns, digest.locks.waits, digest.locks.more), (11_000_000_000, 5, 1));
         let text = digest.text(&Layout { width: Some(100), ..Layout::default() });
         let lines: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
@@ -219,10 +237,10 @@ mod tests {
             let names: Vec<String> = profile.functions.iter().map(|function| function.name.clone()).collect();
             language_locks::part(&mut profile);
             let digest = digest(&profile, &profile.waits, FEW_LOCKS);
-            let found: Vec<&str> = digest.locks.iter().map(|lock| &*lock.what).collect();
+            let found: Vec<&str> = digest.locks.rows.iter().map(|lock| &*lock.what).collect();
             let expected = if what.is_empty() { Vec::new() } else { vec![what] };
             assert_eq!(found, expected, "{stack}: {names:?}");
-            assert_eq!(digest.work.is_none(), digest.lock_ns == 2_000_000_000, "{stack}");
+            assert_eq!(digest.work.is_none(), digest.locks.ns == 2_000_000_000, "{stack}");
         }
     }
 
@@ -236,7 +254,7 @@ mod tests {
         language_locks::part(&mut profile);
         let digest = digest(&profile, &profile.waits, FEW_LOCKS);
         let rows = |digest: &WaitDigest| -> Vec<(u64, String)> {
-            digest.locks.iter().map(|row| (row.ns / 1_000_000_000, row.waited_in.clone())).collect()
+            digest.locks.rows.iter().map(|row| (row.ns / 1_000_000_000, row.waited_in.clone())).collect()
         };
         let expected = [(5, "App.in (App.java)".to_owned()), (1, "App.other (App.java)".to_owned())];
         assert_eq!(rows(&digest), expected);

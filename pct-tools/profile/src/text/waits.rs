@@ -86,7 +86,7 @@ pub fn tables(profile: &Profile, waits: &Waits, by: Rows, rows: usize, layout: &
         Rows::Objects | Rows::Functions => WaitNames::of_owners(profile),
     };
     for class in WaitClass::ALL {
-        let sums = sums(&names, waits, by, class);
+        let sums = sums(&names, waits, by, |of| of == class);
         if sums.is_empty() {
             continue;
         }
@@ -156,10 +156,15 @@ pub(super) struct RowKey {
 }
 
 /// The rows of a table, the longest waits first.
-pub(super) fn sums(names: &WaitNames<'_>, waits: &Waits, by: Rows, class: WaitClass) -> Vec<(RowKey, Sum)> {
+pub(super) fn sums(
+    names: &WaitNames<'_>,
+    waits: &Waits,
+    by: Rows,
+    is_wanted: impl Fn(WaitClass) -> bool,
+) -> Vec<(RowKey, Sum)> {
     let mut sums: FxHashMap<RowKey, Sum> = FxHashMap::default();
-    let of_class = |row: &&WaitRow| waits.objects[row.object].class() == class;
-    for row in waits.rows.iter().filter(of_class) {
+    let is_row = |row: &&WaitRow| is_wanted(waits.objects[row.object].class());
+    for row in waits.rows.iter().filter(is_row) {
         let waiter = if by == Rows::Objects { String::new() } else { names.function(row.stack) };
         sums.entry(RowKey { object: row.object, waiter }).or_default().add(row);
     }

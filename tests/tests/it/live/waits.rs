@@ -177,7 +177,7 @@ fn the_viewer_shows_what_was_waited_for() {
     };
     let overview = page("menu");
     assert!(overview.contains("\nWaits for locks: ") && overview.contains("mutex 0x"), "{overview}");
-    let waits = page("waits");
+    let waits = page("waits/locks");
     let stacks = waits.split_once("Where threads waited for locks").unwrap_or_else(|| panic!("{waits}")).1;
     assert!(stacks.contains("site_a"), "{waits}");
 }

@@ -5,7 +5,7 @@ use crate::display::table::{Boxing, Column, ColumnClass, Head};
 use crate::display::{
     Cell, Data, Display, HeadGroup, Item, Label, List, ListClass, MemUnit, Row, Table, format,
 };
-use crate::query::{Cmd, Cost, Incl, Limit};
+use crate::query::{Cmd, Cost, Incl, Limit, WaitsOf};
 use crate::report::flame;
 use crate::report::menu::MenuReport;
 use crate::report::overview::{OverviewReport, ThreadRow};
@@ -72,7 +72,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
         d.items.push(Item::Heading("Functions with most memory of their own".to_owned()));
         d.items.push(super::top_procs::hottest(ctx, Cost::Words, 5));
     }
-    if let Ok(waits) = waits::create(ctx.subject) {
+    if let Ok(waits) = waits::create(ctx.subject, WaitsOf::Locks) {
         d.items.push(Item::Heading(super::waits::TITLE.to_owned()));
         d.items.extend(super::waits::first(ctx, &waits, LOCKS));
     }

@@ -2,7 +2,7 @@
 
 use super::ctx::Ctx;
 use crate::display::{Item, Link};
-use crate::query::{Cmd, Cost, Group, Incl, Limit};
+use crate::query::{Cmd, Cost, Group, Incl, Limit, WaitsOf};
 use crate::report::Report;
 use crate::subject::RepState;
 
@@ -48,7 +48,8 @@ impl Ctx<'_> {
             out.push(self.view(memory, "memory", is_memory));
         }
         if recorded.is_some_and(|r| r.waits.is_some()) {
-            out.push(self.view(Cmd::Waits, "waits", false));
+            let is_here = matches!(self.cmd, Cmd::Waits(_));
+            out.push(self.view(Cmd::Waits(WaitsOf::Locks), "waits", is_here));
         }
         out.push(self.view(Cmd::ProgramModules, self.words().modules, false));
         if matches!(self.subject.rep, RepState::Good(_)) {
@@ -75,6 +76,9 @@ impl Ctx<'_> {
                 Some(desc) => self.proc_tabs(desc.ps, &desc.file, desc.line),
                 None => Vec::new(),
             },
+            Report::Waits(Ok(_)) => {
+                WaitsOf::ALL.iter().map(|&of| self.view(Cmd::Waits(of), of.label(), false)).collect()
+            }
             Report::Clique(Ok(r)) => self.clique_tabs(r.clique.clique),
             Report::CliqueRecursion(Ok(r)) => self.clique_tabs(r.clique.clique),
             Report::DumpClique(Ok(r)) => self.clique_tabs(r.clique),

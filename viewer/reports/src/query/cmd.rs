@@ -9,7 +9,7 @@
 
 use super::prefs::{CostOrder, Order, Unrecognised};
 use super::words::{
-    Contour, Cost, DiffScale, DiffWhat, Group, Incl, Scope, decode, encode, parse_float, parse_int,
+    Contour, Cost, DiffScale, DiffWhat, Group, Incl, Scope, WaitsOf, decode, encode, parse_float, parse_int,
 };
 use std::fmt;
 use std::str::FromStr;
@@ -105,7 +105,7 @@ pub enum Cmd {
     /// Whose time it was (pct's).
     Owners,
     /// What threads waited for (pct's).
-    Waits,
+    Waits(WaitsOf),
     /// A source file, at a line (pct's).
     Source(String, i64),
     /// The other available profiles (pct's).
@@ -212,7 +212,7 @@ impl fmt::Display for Cmd {
             Cmd::CliqueTree(n, cost) => write!(f, "clique_tree/{n}/{}", cost.as_word()),
             Cmd::Flame => f.write_str("flame"),
             Cmd::Owners => f.write_str("owners"),
-            Cmd::Waits => f.write_str("waits"),
+            Cmd::Waits(of) => write!(f, "waits/{}", of.as_word()),
             Cmd::Source(file, line) => write!(f, "source/{}/{line}", encode(file, "")),
             Cmd::Recordings => f.write_str("recordings"),
             Cmd::Diff { base, what, incl, scale } => {
@@ -276,7 +276,7 @@ impl FromStr for Cmd {
             ["proc_named", name] => Cmd::ProcNamed(decode(name)),
             ["flame"] => Cmd::Flame,
             ["owners"] => Cmd::Owners,
-            ["waits"] => Cmd::Waits,
+            ["waits", of] => Cmd::Waits(WaitsOf::parse(of).ok_or(Unrecognised)?),
             ["source", file, line] => Cmd::Source(decode(file), int(line)?),
             ["recordings"] => Cmd::Recordings,
             ["diff", base, what, incl, scale] => Cmd::Diff {

@@ -20,7 +20,8 @@ pub use cmd::{Cmd, Limit};
 pub use prefs::{CostOrder, Fields, Order, Prefs, PrefsIndication, Unrecognised};
 pub use words::{
     AllocFields, Boxes, CallseqFields, Colour, Contour, Cost, Developer, DiffScale, DiffWhat, Group,
-    Inactive, Incl, MemFields, PortFields, Qualify, Scope, Summarise, TimeFields, TimeFormat, decode, encode,
+    Inactive, Incl, MemFields, PortFields, Qualify, Scope, Summarise, TimeFields, TimeFormat, WaitsOf,
+    decode, encode,
 };
 
 use std::fmt;

@@ -58,7 +58,13 @@ pub(crate) fn any_cmd() -> impl Strategy<Value = Cmd> {
         name.prop_map(Cmd::Search),
         name.prop_map(Cmd::ProcNamed),
         (id, any_cost()).prop_map(|(n, c)| Cmd::CliqueTree(n, c)),
-        select(vec![Cmd::Flame, Cmd::Owners, Cmd::Waits, Cmd::Recordings]),
+        select(vec![
+            Cmd::Flame,
+            Cmd::Owners,
+            Cmd::Waits(WaitsOf::Locks),
+            Cmd::Waits(WaitsOf::Work),
+            Cmd::Recordings
+        ]),
         (name, id).prop_map(|(file, line)| Cmd::Source(file, line)),
         (name, select(DiffWhat::ALL), select(Incl::ALL), select(DiffScale::ALL))
             .prop_map(|(base, what, incl, scale)| Cmd::Diff { base, what, incl, scale }),

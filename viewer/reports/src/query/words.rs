@@ -72,6 +72,16 @@ impl Cost {
 }
 
 words! {
+    /// Which waits a page is about.
+    WaitsOf {
+        /// For locks.
+        Locks = "locks", "for locks";
+        /// For other threads' work.
+        Work = "work", "for work";
+    }
+}
+
+words! {
     /// Whether the cost of callees counts too.
     Incl {
         /// Own cost.

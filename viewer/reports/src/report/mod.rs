@@ -168,7 +168,7 @@ pub fn create(subject: &Subject, cmd: &Cmd, window: Window) -> Report {
         Cmd::Search(text) => Report::Search(search::create(profile, text)),
         Cmd::Flame => Report::Flame(flame::create(subject)),
         Cmd::Owners => Report::Owners(owners::create(subject)),
-        Cmd::Waits => Report::Waits(waits::create(subject)),
+        Cmd::Waits(of) => Report::Waits(waits::create(subject, *of)),
         Cmd::Source(file, line) => Report::Source(source::create(subject, file, *line)),
         Cmd::Recordings => Report::Recordings(recordings::create(subject)),
         Cmd::Diff { base, what, incl, scale } => {

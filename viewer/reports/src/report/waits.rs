@@ -1,44 +1,48 @@
 //! What the threads of a recording waited for: locks, who held them, and the stacks that waited.
 
 use crate::analysis::Failure;
+use crate::query::WaitsOf;
 use crate::subject::Subject;
-use pct_deep::waited::WaitFacts;
+use pct_deep::waited::WaitTable;
 use serde::Serialize;
 
-/// What threads waited for.
+/// What threads waited for: the waits of one kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct WaitsReport {
-    /// Seconds of waits for locks.
-    pub lock_seconds: f64,
-    /// Waits for locks.
-    pub lock_waits: u64,
-    /// The locks that were waited for longest.
-    pub locks: Vec<WaitedLock>,
-    /// Number of locks that are not listed.
+    /// Which waits these are.
+    pub of: WaitsOf,
+    /// Seconds of all.
+    pub seconds: f64,
+    /// How many there were.
+    pub waits: u64,
+    /// What was waited for longest.
+    pub rows: Vec<WaitedObject>,
+    /// Number of objects that are not listed.
     pub not_listed: u64,
-    /// One line about what else was waited for; `None`: nothing.
+    /// One line about waits for work; `None`: there are none.
     pub work: Option<String>,
-    /// The stacks that waited for locks. A caller comes before its callees. The first is the program.
+    /// The stacks that waited. A caller comes before its callees. The first is the program.
     pub nodes: Vec<WaitNode>,
     /// Number of small branches that were left out.
     pub left_out: usize,
 }
 
-/// A lock that was waited for.
+/// A lock, or whatever else was waited for.
 #[derive(Clone, Debug, Serialize)]
-pub struct WaitedLock {
+pub struct WaitedObject {
     /// Seconds.
     pub seconds: f64,
-    /// Share of all waits for locks, 0 to 1.
+    /// Share of all these waits, 0 to 1.
     pub share: f64,
     /// Waits.
     pub waits: u64,
-    /// Which lock it is.
+    /// What it is.
     pub what: String,
     /// The function that waited longest, and how many others there are.
     pub waited_in: String,
-    /// The function that held it longest meanwhile, and how many others there are; `-`: nobody is known.
-    pub held_by: String,
+    /// The function that held the lock longest meanwhile, or that ended most of the waiting, and how many others there
+    /// are; `-`: nobody is known.
+    pub by: String,
 }
 
 /// A function on a stack that waited.
@@ -60,33 +64,38 @@ pub struct WaitNode {
 ///
 /// # Errors
 /// The waits are unknown: they were not recorded, or the profile is a file and not a recording.
-pub fn create(subject: &Subject) -> Result<WaitsReport, Failure> {
-    let waits = subject.recorded.as_ref().and_then(|recorded| recorded.waits.as_ref());
-    let waits = waits.ok_or_else(|| {
+pub fn create(subject: &Subject, of: WaitsOf) -> Result<WaitsReport, Failure> {
+    let facts = subject.recorded.as_ref().and_then(|recorded| recorded.waits.as_ref());
+    let facts = facts.ok_or_else(|| {
         Failure("Waits are known only of recordings by `pct run --wait -- COMMAND`.".to_owned())
     })?;
-    let share = |ns: u64| if waits.lock_ns == 0 { 0.0 } else { ns as f64 / waits.lock_ns as f64 };
-    let locks = waits.locks.iter().map(|lock| WaitedLock {
-        seconds: lock.ns as f64 / 1e9,
-        share: share(lock.ns),
-        waits: lock.waits,
-        what: lock.what.clone(),
-        waited_in: lock.waited_in.clone(),
-        held_by: lock.held_by.clone(),
+    let table = match of {
+        WaitsOf::Locks => &facts.locks,
+        WaitsOf::Work => &facts.work,
+    };
+    let share = |ns: u64| if table.ns == 0 { 0.0 } else { ns as f64 / table.ns as f64 };
+    let rows = table.rows.iter().map(|row| WaitedObject {
+        seconds: row.ns as f64 / 1e9,
+        share: share(row.ns),
+        waits: row.waits,
+        what: row.what.clone(),
+        waited_in: row.waited_in.clone(),
+        by: row.by.clone(),
     });
     Ok(WaitsReport {
-        lock_seconds: waits.lock_ns as f64 / 1e9,
-        lock_waits: waits.lock_waits,
-        locks: locks.collect(),
-        not_listed: waits.locks_beyond,
-        work: waits.work.clone(),
-        nodes: nodes(subject, waits),
-        left_out: waits.stacks_left_out,
+        of,
+        seconds: table.ns as f64 / 1e9,
+        waits: table.waits,
+        rows: rows.collect(),
+        not_listed: table.rows_beyond,
+        work: facts.work_in_words.clone(),
+        nodes: nodes(subject, table),
+        left_out: table.stacks_left_out,
     })
 }
 
 /// The stacks below a node for the program; none, if nothing was waited for.
-fn nodes(subject: &Subject, waits: &WaitFacts) -> Vec<WaitNode> {
+fn nodes(subject: &Subject, waits: &WaitTable) -> Vec<WaitNode> {
     if waits.stacks.is_empty() {
         return Vec::new();
     }
