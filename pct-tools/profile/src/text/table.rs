@@ -187,8 +187,12 @@ impl Table {
                 .filter(|&w| w < widths[at])
                 .max()
                 .unwrap_or(0);
-            widths[at] =
-                (widths[at] - (sum - width).min(widths[at])).max(next.min(widths[at] - 1)).max(least);
+            // Columns that are equally wide share what is too much.
+            let equal = (0..widths.len())
+                .filter(|&other| self.columns[other].cut_to.is_some() && widths[other] == widths[at])
+                .count();
+            let part = (sum - width).div_ceil(equal);
+            widths[at] = (widths[at] - part.min(widths[at])).max(next.min(widths[at] - 1)).max(least);
         }
     }
 
@@ -254,6 +258,17 @@ pub fn tame(text: &str) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn long_names_share_the_room_that_there_is() {
+        let columns = ["one", "two", "three"].map(|head| Column::name(head, 5));
+        let mut table = Table::new(columns.to_vec());
+        table.row(Rank::Plain, vec!["a".repeat(40), "b".repeat(50), "c".repeat(60)]);
+        let text = table.render(&Layout { width: Some(66), ..Layout::default() });
+        let row = text.lines().nth(1).expect("a row");
+        let widths: Vec<usize> = row.split_whitespace().map(str::len).collect();
+        assert_eq!(widths, [20, 20, 20], "{text}");
+    }
 
     #[test]
     fn names_are_cut_in_the_middle_and_numbers_are_not() {

@@ -9,6 +9,7 @@ use super::waits::{RowKey, Rows, Sum, sums, top, top_cell};
 use crate::model::Profile;
 use crate::wait_views::WaitsShown;
 use crate::waits::{WaitClass, WaitRow, Waits};
+use pct_text::elided;
 use rustc_hash::FxHashMap;
 
 /// Locks that are named at the end of a run.
@@ -104,7 +105,7 @@ fn work(waits: &Waits, names: &WaitNames<'_>) -> Option<String> {
             *by_stack.entry(row.stack).or_default() += row.figures.ns;
         }
         let (first, _) = top(names, &by_stack);
-        let first = cut_middle(&tame(&first), LONGEST_NAME);
+        let first = cut_middle(&tame(&elided(&first, LONGEST_NAME)), LONGEST_NAME);
         parts.push(format!("{WORK}: {} s in {}, most in {first}", seconds(ns), in_waits));
     }
     if futexes > 0 {
@@ -134,7 +135,7 @@ impl WaitDigest {
                 Column::number("seconds"),
                 Column::number("share"),
                 Column::number("waits"),
-                Column::name("what", 20),
+                Column::name("what", 12),
                 Column::name("waited for in", 12),
                 Column::name("held by", 12),
             ]);

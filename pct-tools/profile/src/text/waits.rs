@@ -108,9 +108,9 @@ pub fn tables(profile: &Profile, waits: &Waits, by: Rows, rows: usize, layout: &
             Column::number(last),
         ];
         columns.extend(match by {
-            Rows::Objects => [Column::name("what", 24), Column::name("waited for in", 12)],
+            Rows::Objects => [Column::name("what", 12), Column::name("waited for in", 12)],
             Rows::Functions | Rows::MachineFunctions => {
-                [Column::name("waits in", 12), Column::name("for", 24)]
+                [Column::name("waits in", 12), Column::name("for", 12)]
             }
         });
         columns.push(Column::name(other, 12));
@@ -126,10 +126,7 @@ pub fn tables(profile: &Profile, waits: &Waits, by: Rows, rows: usize, layout: &
             ];
             let object = &waits.objects[row.object];
             cells.extend(match by {
-                Rows::Objects => {
-                    let (first, _) = top(&names, &sum.waiters);
-                    [names.object_beside(object, &first), top_cell(&names, &sum.waiters)]
-                }
+                Rows::Objects => [names.object(object), top_cell(&names, &sum.waiters)],
                 Rows::Functions | Rows::MachineFunctions => {
                     [row.waiter.clone(), names.object_beside(object, &row.waiter)]
                 }
