@@ -27,7 +27,8 @@ fn recording() -> Profile {
     let mut add = |kind, stack: StackId, seconds: u64| {
         let object = waits.objects.len();
         let address = 0x1000 + object as u64;
-        waits.objects.push(Object { process: ProcessId::from_index(0), kind, address, first_stack: stack });
+        let process = ProcessId::from_index(0);
+        waits.objects.push(Object { process, kind, of_language: None, address, first_stack: stack });
         let ns = seconds * 1_000_000_000;
         let thread = profile.threads.ids().next().expect("a thread");
         waits.rows.push(WaitRow {
