@@ -8,7 +8,7 @@ pub struct WaitFacts {
     pub locks: WaitTable,
     /// Waits for other threads' work: conditions, semaphores, barriers, ends of threads.
     pub work: WaitTable,
-    /// One line about the latter; `None`: there are none.
+    /// One line about the latter; `None`: no thread waited for work.
     pub work_in_words: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub struct WaitedFacts {
     /// The function that waited longest, and how many others there are.
     pub waited_in: String,
     /// The function that held the lock longest meanwhile, or that ended most of the waiting, and how many others there
-    /// are; `-`: nobody is known.
+    /// are; `-`: it is not known.
     pub by: String,
 }
 

@@ -53,7 +53,7 @@ pub struct WaitedRow {
     /// The function that waited longest, and how many others there are.
     pub waited_in: String,
     /// The function that held it longest meanwhile, or that ended most of the waiting, and how many others there are;
-    /// `-`: nobody is known.
+    /// `-`: it is not known.
     pub by: String,
 }
 

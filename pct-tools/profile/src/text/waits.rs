@@ -92,48 +92,14 @@ pub fn tables(profile: &Profile, waits: &Waits, by: Rows, rows: usize, layout: &
         }
         let whole = sums.iter().map(|(_, sum)| sum.figures.ns).sum();
         let all: u64 = sums.iter().map(|(_, sum)| sum.figures.waits).sum();
-        let locks = class == WaitClass::Lock;
         let head = match class {
             WaitClass::Lock => "Waits for locks",
             WaitClass::Work => "Waits for work (not contention)",
             WaitClass::Futex => "Waits for futexes (locks or work: the program does not say which)",
         };
         out += &format!("{head}: {} s in {} waits\n", seconds(whole), thousands(all));
-        let (last, other) = if locks { ("hand-over", "held by") } else { ("after wake-up", "woken by") };
-        let mut columns = vec![
-            Column::number("seconds"),
-            Column::number("share"),
-            Column::number("waits"),
-            Column::number("longest"),
-            Column::number(last),
-        ];
-        columns.extend(match by {
-            Rows::Objects => [Column::name("what", 12), Column::name("waited for in", 12)],
-            Rows::Functions | Rows::MachineFunctions => {
-                [Column::name("waits in", 12), Column::name("for", 12)]
-            }
-        });
-        columns.push(Column::name(other, 12));
-        let mut table = Table::new(columns);
-        for (row, sum) in sums.iter().take(rows) {
-            let figures = sum.figures;
-            let mut cells = vec![
-                seconds(figures.ns),
-                share(figures.ns, whole),
-                thousands(figures.waits),
-                seconds(figures.longest_ns),
-                seconds(figures.hand_over_ns),
-            ];
-            let object = &waits.objects[row.object];
-            cells.extend(match by {
-                Rows::Objects => [names.object(object), top_cell(&names, &sum.waiters)],
-                Rows::Functions | Rows::MachineFunctions => {
-                    [row.waiter.clone(), names.object_beside(object, &row.waiter)]
-                }
-            });
-            cells.push(top_cell(&names, &sum.holders));
-            table.row(Rank::from_share(figures.ns, whole), cells);
-        }
+        let shown = sums.get(..sums.len().min(rows)).unwrap_or_default();
+        let table = table_of(&names, waits, (by, class), (shown, whole), layout);
         out += &table.render(layout);
         if sums.len() > rows {
             out += &format!("  ... and {} more (-n shows more)\n", sums.len() - rows);
@@ -141,6 +107,51 @@ pub fn tables(profile: &Profile, waits: &Waits, by: Rows, rows: usize, layout: &
         out.push('\n');
     }
     out
+}
+
+/// In a narrower terminal names need the room of all figures that can be done without.
+const WIDE: usize = 120;
+
+/// The table of one class: these rows, of waits of `whole` nanoseconds.
+fn table_of(
+    names: &WaitNames<'_>,
+    waits: &Waits,
+    (by, class): (Rows, WaitClass),
+    (sums, whole): (&[(RowKey, Sum)], u64),
+    layout: &Layout,
+) -> Table {
+    let is_wide = layout.width.is_none_or(|width| width >= WIDE);
+    let (last, other) = match class {
+        WaitClass::Lock => ("hand-over", "held by"),
+        WaitClass::Work | WaitClass::Futex => ("after wake-up", "woken by"),
+    };
+    let mut columns = ["seconds", "share", "waits"].map(Column::number).to_vec();
+    if is_wide {
+        columns.extend(["longest", last].map(Column::number));
+    }
+    columns.extend(match by {
+        Rows::Objects => [Column::name("what", 12), Column::name("waited for in", 12)],
+        Rows::Functions | Rows::MachineFunctions => [Column::name("waits in", 12), Column::name("for", 12)],
+    });
+    columns.push(Column::name(other, 12));
+    let mut table = Table::new(columns);
+    for (row, sum) in sums {
+        let figures = sum.figures;
+        let mut cells = vec![seconds(figures.ns), share(figures.ns, whole), thousands(figures.waits)];
+        if is_wide {
+            cells.extend([figures.longest_ns, figures.hand_over_ns].map(seconds));
+        }
+        let object = &waits.objects[row.object];
+        cells.extend(match by {
+            Rows::Objects => [names.object(object), top_cell(names, &sum.waiters)],
+            Rows::Functions | Rows::MachineFunctions => {
+                [row.waiter.clone(), names.object_beside(object, &row.waiter)]
+            }
+        });
+        cells.push(top_cell(names, &sum.holders));
+        table.row(Rank::from_share(figures.ns, whole), cells);
+    }
+    table
 }
 
 /// What a row of a table is about.
@@ -348,4 +359,27 @@ pub fn json(profile: &Profile, waits: &Waits, rows: usize) -> Value {
         "records_overwritten": waits.overwritten,
         "not_recorded": not_recorded(waits),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::wait_names::tests::{WAITS, waited};
+
+    #[test]
+    fn in_a_narrow_terminal_names_have_the_room_of_some_figures() {
+        let profile = waited(WAITS);
+        let at = |width: usize| {
+            let layout = Layout { width: Some(width), ..Layout::default() };
+            tables(&profile, &profile.waits, Rows::Objects, 20, &layout)
+        };
+        let (wide, narrow) = (at(WIDE), at(WIDE - 20));
+        for word in ["longest", "hand-over", "after wake-up"] {
+            assert!(wide.contains(word) && !narrow.contains(word), "{word}: {narrow}");
+        }
+        for row in ["mutex 0x2000 (take_gil)", "pack (srv/app.py:7)", "parse (srv/app.py)"] {
+            assert!(wide.contains(row) && narrow.contains(row), "{row}: {narrow}");
+        }
+        assert!(narrow.lines().all(|line| line.chars().count() < WIDE - 20), "{narrow}");
+    }
 }

@@ -19,7 +19,7 @@ pub struct WaitsReport {
     pub rows: Vec<WaitedObject>,
     /// Number of objects that are not listed.
     pub not_listed: u64,
-    /// One line about waits for work; `None`: there are none.
+    /// One line about waits for work; `None`: no thread waited for work.
     pub work: Option<String>,
     /// The stacks that waited. A caller comes before its callees. The first is the program.
     pub nodes: Vec<WaitNode>,
@@ -41,7 +41,7 @@ pub struct WaitedObject {
     /// The function that waited longest, and how many others there are.
     pub waited_in: String,
     /// The function that held the lock longest meanwhile, or that ended most of the waiting, and how many others there
-    /// are; `-`: nobody is known.
+    /// are; `-`: it is not known.
     pub by: String,
 }
 
