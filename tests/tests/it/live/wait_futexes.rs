@@ -29,7 +29,8 @@ fn rust_s_conditions_and_parked_threads_name_who_woke_them() {
     assert_eq!(truth.len(), 6);
     each_is_found(&truth, &found, &waits);
     // What is known of each says in which table it is.
-    let text = Command::new(binary()).args(["report", "--wait"]).arg(&r.dir).output().expect("it starts");
+    let text = Command::new(binary()).args(["report", "--wait", "--by", "function"]).arg(&r.dir).output();
+    let text = text.expect("it starts");
     let text = String::from_utf8_lossy(&text.stdout);
     let table = |head: &str| text.split("\n\n").find(|part| part.starts_with(head)).unwrap_or_default();
     assert!(table("Waits for locks").contains("waits_to_read"), "{text}");
