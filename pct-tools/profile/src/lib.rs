@@ -32,6 +32,7 @@ pub mod language;
 pub mod latency;
 mod library_names;
 pub mod load;
+mod lock_names;
 mod measured;
 pub mod memory;
 pub mod memory_views;

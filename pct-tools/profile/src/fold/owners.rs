@@ -10,16 +10,17 @@
 //! ```
 //!
 //! On a stack with frames of an interpreted language the innermost of them owns all that lies within it. Else a
-//! function owns what the C library, the kernel or an allocator (whatever that calls) does below it, and what functions
-//! without a name do below it in its own object. In each language functions of its standard library
-//! ([`super::standard`]) own only what no other function of the language called. The callee is the first frame with a
-//! name, if one has. All frames are kept in the stacks: an owner is a stack that the sample's stack goes through, so
-//! inclusive times are as in every other table.
+//! function owns what the C library, the kernel or an allocator (whatever that calls) does below it, what functions
+//! that only lead to a lock do there, and what functions without a name do below it in its own object. In each language
+//! functions of its standard library ([`super::standard`]) own only what no other function of the language called. The
+//! callee is the first frame with a name, if one has. All frames are kept in the stacks: an owner is a stack that the
+//! sample's stack goes through, so inclusive times are as in every other table.
 
 use super::own_work::OwnWorkOfStacks;
 use super::roles::{FrameClass, Role, Roles, is_nameless, programs_in_go, walk};
 use super::standard::is_standard;
 use crate::allocator_names::allocates_or_frees;
+use crate::lock_names::only_leads_in_runtime;
 use crate::model::{Cell, FunctionId, Id, ObjectKind, Profile, StackId};
 use crate::tree::Label;
 
@@ -155,7 +156,8 @@ pub(super) fn serving_functions(profile: &Profile, roles: &Roles) -> Vec<bool> {
             // Nothing is known of it: nor is it the owner of what lies within a stack that is cut.
             _ if object.kind == ObjectKind::Unknown => true,
             FrameClass::Interpreter(_) => false,
-            FrameClass::Spoken | FrameClass::Other => is_standard(),
+            FrameClass::Spoken => is_standard(),
+            FrameClass::Other => is_standard() || only_leads_in_runtime(object.name(), &function.name),
         }
     };
     profile.functions.ids().map(serves).collect()

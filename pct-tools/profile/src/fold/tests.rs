@@ -239,6 +239,21 @@ fn owned(lines: &str) -> Vec<String> {
 }
 
 #[test]
+fn what_only_leads_to_a_lock_works_for_whoever_takes_it() {
+    let lines = "main;take_job;so:uv_mutex_lock;libc:pthread_mutex_lock 1
+        main;take_job;std::mutex::lock;libc:pthread_mutex_lock 2
+        main;my_mutex_lock;libc:pthread_mutex_lock 3";
+    assert_eq!(
+        owned(lines),
+        [
+            "take_job > uv_mutex_lock 1",
+            "take_job > std::mutex::lock 2",
+            "my_mutex_lock > pthread_mutex_lock 3"
+        ]
+    );
+}
+
+#[test]
 fn a_function_of_a_language_owns_all_that_lies_within_it() {
     let lines = "main;py:pack;loop;cfunction_call;so:zlib_compress;so:deflate;libc:memcpy 1
         main;py:match;loop;sre_match 2

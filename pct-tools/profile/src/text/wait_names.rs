@@ -6,114 +6,16 @@
 
 use crate::fold::{Owners, is_spoken};
 use crate::ids::{FunctionId, StackId, ThreadId};
+use crate::lock_names::{only_leads, only_leads_in_runtime};
 use crate::model::Profile;
 use crate::tree::Label;
 use crate::waits::{LanguageLock, Object};
 use pct_format::WaitKind;
 
-/// Beginnings of the names of functions that only lead to a lock: the caller says more.
-const LEAD_TO_LOCKS: &[&str] = &[
-    "__gthread_",
-    "std::mutex::",
-    "std::__mutex_base",
-    "std::recursive_mutex::",
-    "std::timed_mutex::",
-    "std::shared_mutex::",
-    "std::__shared_mutex_pthread::",
-    "std::lock_guard<",
-    "std::unique_lock<",
-    "std::shared_lock<",
-    "std::scoped_lock<",
-    "std::condition_variable",
-    "std::__condvar",
-    "std::thread::join",
-    "std::__glibcxx_rwlock_",
-    "std::__atomic_futex_unsigned_base",
-    "std::__atomic_wait",
-    "std::__detail::__platform_",
-    "std::__detail::__waiter",
-    // Rust's.
-    "std::sys",
-    "<std::sys",
-    "std::sync::",
-    "<std::sync::",
-    "std::thread::park",
-    "std::thread::functions::park",
-    "<std::thread::",
-    "std::thread::current::",
-    "std::thread::Thread::unpark",
-    "std::thread::thread::Thread::",
-    "std::thread::local::",
-    "std::thread::scoped::",
-    "core::mem::drop",
-    "core::ptr::drop_in_place",
-    "core::ptr::drop_glue",
-    "core::ops::function::",
-    "<core::",
-    "alloc::sync::Arc<",
-    "<alloc::",
-    "parking_lot",
-    "<parking_lot",
-    "lock_api::",
-    "<lock_api::",
-];
-
-/// Whether a function of this name only leads to a lock.
-fn only_leads(name: &str) -> bool {
-    LEAD_TO_LOCKS.iter().any(|start| name.starts_with(start))
-}
-
-/// Beginnings of the names of functions of runtimes that only lead to a lock. Before them stands the beginning of the
-/// name of the object that they are in (empty: any).
-const RUNTIMES_LEAD_TO_LOCKS: &[(&str, &[&str])] = &[
-    (
-        "libjvm",
-        &[
-            "os::Platform",
-            "PlatformMonitor::",
-            "PlatformMutex::",
-            "PlatformEvent::",
-            "Monitor::",
-            "Mutex::",
-            "MonitorLocker::",
-            "MutexLocker",
-            "Semaphore::",
-            "PosixSemaphore::",
-            "LinuxWaitBarrier::",
-            "WaitBarrier",
-            "LinuxSemaphore::",
-        ],
-    ),
-    (
-        "",
-        &[
-            "PyCOND_",
-            "PyMUTEX_",
-            "uv_mutex_",
-            "uv_cond_",
-            "uv_rwlock_",
-            "uv_sem_",
-            "uv__sem_",
-            "uv_barrier_",
-            "uv_thread_join",
-            "node::LibuvMutexTraits::",
-            "node::MutexBase<",
-            "node::ConditionVariableBase<",
-            "v8::base::Mutex::",
-            "v8::base::RecursiveMutex::",
-            "v8::base::ConditionVariable::",
-            "v8::base::Semaphore::",
-        ],
-    ),
-];
-
 /// Whether the function in which a stack ends only leads to a lock, in a program or in a runtime.
-fn only_leads_in_runtime(profile: &Profile, stack: StackId) -> bool {
+fn ends_in_lock(profile: &Profile, stack: StackId) -> bool {
     let function = &profile.functions[profile.leaf(stack)];
-    let object = profile.objects[function.object].name();
-    let begins = |names: &[&str]| names.iter().any(|start| function.name.starts_with(start));
-    only_leads(&function.name)
-        || RUNTIMES_LEAD_TO_LOCKS.iter().any(|(of, names)| object.starts_with(of) && begins(names))
+    only_leads_in_runtime(profile.objects[function.object].name(), &function.name)
 }
 
 /// The function in which a stack waits, or releases: the innermost one that does not only lead to a lock.
@@ -151,7 +53,7 @@ impl<'p> WaitNames<'p> {
     fn owner(&self, stack: StackId) -> Option<StackId> {
         let owned = self.owners.as_ref()?.of_stack(stack);
         let mut outwards = self.profile.outwards(owned.owner).map(|(stack, _)| stack);
-        outwards.find(|stack| !only_leads_in_runtime(self.profile, *stack))
+        outwards.find(|stack| !ends_in_lock(self.profile, *stack))
     }
 
     /// The name of the owner alone.
@@ -210,7 +112,7 @@ impl<'p> WaitNames<'p> {
         self.spoken_owner(stack)?;
         let owner = self.owner(stack)?;
         let within = self.profile.outwards(stack).map(|(stack, _)| stack).take_while(|stack| *stack != owner);
-        let mut named = within.filter(|stack| !only_leads_in_runtime(self.profile, *stack));
+        let mut named = within.filter(|stack| !ends_in_lock(self.profile, *stack));
         named.next().map(|stack| self.profile.functions[self.profile.leaf(stack)].name.as_str())
     }
 }
