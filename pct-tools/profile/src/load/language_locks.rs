@@ -4,8 +4,8 @@
 //! each thread, not for each lock. So the functions that wait tell what it is for, and which lock it is stays unknown:
 //! waits for such a lock in one function of a program are for one object. Who ended a wait is who released the lock.
 
-use crate::fold::is_spoken;
-use crate::ids::{FunctionId, ProcessId, StackId};
+use crate::fold::{interpreters, is_spoken};
+use crate::ids::{FunctionId, ObjectId, ProcessId, StackId};
 use crate::model::Profile;
 use crate::waits::{LanguageLock, Object, WaitClass, WaitRow, Waits};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -17,17 +17,15 @@ pub(crate) fn part(profile: &mut Profile) {
     let mut objects: FxHashMap<(ProcessId, LanguageLock, Option<FunctionId>), usize> = FxHashMap::default();
     let mut moved: FxHashMap<_, (u64, u64)> = FxHashMap::default();
     // One stack tells what an object is, also where another one has no names.
-    let is_gil =
-        |row: &&WaitRow| lock_of(profile, row.stack).is_some_and(|(lock, _)| lock == LanguageLock::Gil);
+    let runtimes = Runtimes { profile, pythons: interpreters(profile) };
+    let lock_of = |stack: StackId| runtimes.lock_of(stack);
+    let is_gil = |row: &&WaitRow| lock_of(row.stack).is_some_and(|(lock, _)| lock == LanguageLock::Gil);
     let gils: FxHashSet<usize> = waits.rows.iter().filter(is_gil).map(|row| row.object).collect();
     for row in &mut waits.rows {
         let object = waits.objects[row.object];
         let class = object.class();
-        let lock = if gils.contains(&row.object) {
-            Some((LanguageLock::Gil, None))
-        } else {
-            lock_of(profile, row.stack)
-        };
+        let lock =
+            if gils.contains(&row.object) { Some((LanguageLock::Gil, None)) } else { lock_of(row.stack) };
         let Some((lock, function)) = lock else { continue };
         let (work, futexes) = moved.entry(row.thread).or_default();
         match class {
@@ -97,11 +95,19 @@ enum InRuntime {
 }
 
 impl InRuntime {
-    fn from_name(name: &str) -> Option<Self> {
+    /// By a function of CPython.
+    fn in_python(name: &str) -> Option<Self> {
         match name {
             // The last two wait for nothing else, and have names in a stripped interpreter too.
             "take_gil" | "drop_gil" | "PyEval_RestoreThread" | "PyEval_AcquireThread" => Some(Self::Gil),
             "PyThread_acquire_lock_timed" => Some(Self::PythonLock),
+            _ => None,
+        }
+    }
+
+    /// By a function of HotSpot.
+    fn in_java(name: &str) -> Option<Self> {
+        match name {
             "ObjectMonitor::wait" | "JavaThread::sleep" => Some(Self::Work),
             "ObjectMonitor::EnterI" | "ObjectMonitor::ReenterI" => Some(Self::Monitor),
             "Parker::park" | "Unsafe_Park" => Some(Self::Parked),
@@ -111,38 +117,56 @@ impl InRuntime {
     }
 }
 
-/// The lock of a language that a wait in this stack is for, and the function of the program that takes it (`None`: it
-/// is one lock for all). `None`: the wait is for something else.
-fn lock_of(profile: &Profile, stack: StackId) -> Option<(LanguageLock, Option<FunctionId>)> {
-    let mut calls = profile.outwards(stack).map(|(_, frame)| {
-        let function = &profile.functions[frame.function];
-        Call {
-            id: frame.function,
-            name: function.name.split('(').next().unwrap_or_default(),
-            object: profile.objects[function.object].name(),
-            is_spoken: is_spoken(profile, function.object),
+/// What is known of the runtimes of a profile. A program may have functions of such names too.
+struct Runtimes<'p> {
+    profile: &'p Profile,
+    /// The images of CPython.
+    pythons: FxHashSet<ObjectId>,
+}
+
+impl Runtimes<'_> {
+    fn of_call(&self, call: &Call<'_>) -> Option<InRuntime> {
+        if call.object.starts_with("libjvm") {
+            return InRuntime::in_java(call.name);
         }
-    });
-    let (mut in_runtime, mut first) = (None, None);
-    for call in calls.by_ref() {
-        if call.is_spoken {
-            first = Some(call);
-            break;
-        }
-        in_runtime = in_runtime.or_else(|| InRuntime::from_name(call.name));
+        let object = self.profile.functions[call.id].object;
+        if self.pythons.contains(&object) { InRuntime::in_python(call.name) } else { None }
     }
-    let mut spoken = first.into_iter().chain(calls.filter(|call| call.is_spoken)).peekable();
-    match in_runtime? {
-        InRuntime::Work => None,
-        InRuntime::Gil => Some((LanguageLock::Gil, None)),
-        InRuntime::Monitor => Some((LanguageLock::JavaMonitor, taker(spoken))),
-        InRuntime::Parked => waits_in_queue(&mut spoken).then(|| (LanguageLock::JavaLock, taker(spoken))),
-        InRuntime::PythonLock => {
-            let first = spoken.peek()?;
-            let method = first.name.rsplit('.').next().unwrap_or_default();
-            let is_work = ["wait", "_wait_for_tstate_lock", "join"].contains(&method);
-            let is_lock = !(is_work && first.is_of_threading());
-            is_lock.then(|| (LanguageLock::PythonLock, taker(spoken)))
+
+    /// The lock of a language that a wait in this stack is for, and the function of the program that takes it (`None`:
+    /// it is one lock for all). `None`: the wait is for something else.
+    fn lock_of(&self, stack: StackId) -> Option<(LanguageLock, Option<FunctionId>)> {
+        let profile = self.profile;
+        let mut calls = profile.outwards(stack).map(|(_, frame)| {
+            let function = &profile.functions[frame.function];
+            Call {
+                id: frame.function,
+                name: function.name.split('(').next().unwrap_or_default(),
+                object: profile.objects[function.object].name(),
+                is_spoken: is_spoken(profile, function.object),
+            }
+        });
+        let (mut in_runtime, mut first) = (None, None);
+        for call in calls.by_ref() {
+            if call.is_spoken {
+                first = Some(call);
+                break;
+            }
+            in_runtime = in_runtime.or_else(|| self.of_call(&call));
+        }
+        let mut spoken = first.into_iter().chain(calls.filter(|call| call.is_spoken)).peekable();
+        match in_runtime? {
+            InRuntime::Work => None,
+            InRuntime::Gil => Some((LanguageLock::Gil, None)),
+            InRuntime::Monitor => Some((LanguageLock::JavaMonitor, taker(spoken))),
+            InRuntime::Parked => waits_in_queue(&mut spoken).then(|| (LanguageLock::JavaLock, taker(spoken))),
+            InRuntime::PythonLock => {
+                let first = spoken.peek()?;
+                let method = first.name.rsplit('.').next().unwrap_or_default();
+                let is_work = ["wait", "_wait_for_tstate_lock", "join"].contains(&method);
+                let is_lock = !(is_work && first.is_of_threading());
+                is_lock.then(|| (LanguageLock::PythonLock, taker(spoken)))
+            }
         }
     }
 }

@@ -216,21 +216,26 @@ mod tests {
                 "Java lock",
             ),
             (format!("java:App.in;java:java.lang.VirtualThread.parkOnCarrierThread;{park}"), ""),
-            (format!("py:in;{acquire};PyThread_acquire_lock_timed"), "Python lock"),
+            (format!("loop;py:in;{acquire};PyThread_acquire_lock_timed"), "Python lock"),
             (
-                format!("py:in;threading:Condition.__enter__;{acquire};PyThread_acquire_lock_timed"),
+                format!("loop;py:in;threading:Condition.__enter__;{acquire};PyThread_acquire_lock_timed"),
                 "Python lock",
             ),
-            (format!("py:in;threading:Condition.wait;{acquire};PyThread_acquire_lock_timed"), ""),
+            (format!("loop;py:in;threading:Condition.wait;{acquire};PyThread_acquire_lock_timed"), ""),
             (
-                format!("py:in;threading:Thread._wait_for_tstate_lock;{acquire};PyThread_acquire_lock_timed"),
+                format!(
+                    "loop;py:in;threading:Thread._wait_for_tstate_lock;{acquire};PyThread_acquire_lock_timed"
+                ),
                 "",
             ),
             (
-                format!("py:in;threading:Condition.wait;{acquire};PyEval_RestoreThread;take_gil"),
+                format!("loop;py:in;threading:Condition.wait;{acquire};PyEval_RestoreThread;take_gil"),
                 "Python's GIL",
             ),
-            (format!("main;{acquire};PyThread_acquire_lock_timed"), ""),
+            (format!("main;loop;{acquire};PyThread_acquire_lock_timed"), ""),
+            // A program's own functions may have such names.
+            ("main;ObjectMonitor::enter".into(), ""),
+            ("main;take_gil".into(), ""),
             ("main;in".into(), ""),
         ];
         for (stack, what) in cases {
@@ -260,7 +265,7 @@ mod tests {
         let expected = [(5, "App.in (App.java)".to_owned()), (1, "App.other (App.java)".to_owned())];
         assert_eq!(rows(&digest), expected);
         let mut profile = waited(
-            "condition 40 py:in;PyEval_RestoreThread;0x1230 2\nmutex 50 py:on;take_gil 1\ncondition 40 py:on;0x1230 3",
+            "condition 40 loop;py:in;PyEval_RestoreThread;0x1230 2\nmutex 50 py:on;take_gil 1\ncondition 40 py:on;0x1230 3",
         );
         language_locks::part(&mut profile);
         let digest = super::digest(&profile, &profile.waits, FEW_LOCKS);
