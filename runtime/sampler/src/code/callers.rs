@@ -297,7 +297,6 @@ fn with_awaited(
     if !is_made || look_again(session).is_none() {
         return walked;
     }
-    walked_modules::note_look_for_interpreter();
     match (session.java.current(), session.javascript.current()) {
         (Some(found), _) => with_java(walker, regs, found, out),
         (None, Some(found)) => with_javascript(walker, regs, found, out),
@@ -476,7 +475,11 @@ pub(crate) fn look_again(session: &Session) -> Option<bool> {
     let mut house = session.house.try_lock()?;
     LOOKED.store(now, Ordering::Relaxed);
     let before = session.regions.epoch.load(Ordering::Relaxed);
-    let doubtful = walked_modules::may_be_gone() || walked_modules::awaits_interpreter();
+    let awaits = walked_modules::awaits_interpreter();
+    if awaits {
+        walked_modules::note_look_for_interpreter();
+    }
+    let doubtful = walked_modules::may_be_gone() || awaits;
     on_own_stack(session, &mut house, bookkeeping::refresh_regions);
     let found = session.regions.epoch.load(Ordering::Relaxed) != before || walked_modules::has_found_data();
     // (What was only doubtful may be as it was.)
