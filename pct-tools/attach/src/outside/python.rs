@@ -181,12 +181,7 @@ impl Written<'_> {
             return None;
         }
         let lines_cut = table.length > TABLE_OCTETS;
-        let flags = [
-            (name_cut, code_flag::NAME_CUT),
-            (file_cut, code_flag::FILE_CUT),
-            (lines_cut, code_flag::LINES_CUT),
-        ];
-        let flags = flags.iter().filter(|(set, _)| *set).fold(0, |flags, (_, flag)| flags | flag);
+        let flags = code_flag::of_cuts(name_cut, file_cut, lines_cut);
         let first_line = code::first_line(memory, layout, object)?;
         let facts = CodeFacts { language: Language::CPython as u64, first_line, flags, name, file };
         let form = match layout.lines {

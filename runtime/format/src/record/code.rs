@@ -83,6 +83,12 @@ pub mod code_flag {
     pub const FILE_CUT: u64 = 2;
     /// The line table is not complete.
     pub const LINES_CUT: u64 = 4;
+
+    /// Those that are set where the name, the name of the file or the line table was cut.
+    #[must_use]
+    pub const fn of_cuts(name: bool, file: bool, lines: bool) -> u64 {
+        (name as u64 * NAME_CUT) | (file as u64 * FILE_CUT) | (lines as u64 * LINES_CUT)
+    }
 }
 
 /// A frame of an interpreted language.

@@ -40,14 +40,7 @@ impl Method {
         let measured =
             table.and_then(|at| Some((at, lines::measure(memory, at, layout.biased, TABLE_OCTETS)?)));
         let (at, (octets, is_whole, first_line)) = measured.unwrap_or((0, (0, true, 0)));
-        let mut flags = 0;
-        for (set, flag) in [
-            (name_cut, code_flag::NAME_CUT),
-            (file_cut, code_flag::FILE_CUT),
-            (!is_whole, code_flag::LINES_CUT),
-        ] {
-            flags |= if set { flag } else { 0 };
-        }
+        let flags = code_flag::of_cuts(name_cut, file_cut, !is_whole);
         let (name, file) = (name.get(..name_len)?, file.get(..file_len)?);
         let facts = CodeFacts { language: Language::HotSpot as u64, first_line, flags, name, file };
         let form = if layout.biased { LineTableForm::CompressedBiased } else { LineTableForm::Compressed };

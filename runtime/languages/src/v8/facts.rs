@@ -33,10 +33,7 @@ impl Function {
             .zip(scope.place)
             .and_then(|(source, (begin, _))| lines.before(memory, layout, (self.script(), &source), begin));
         let first_line = before.map_or(0, |lines| lines + 1);
-        let mut flags = 0;
-        for (set, flag) in [(name_cut, code_flag::NAME_CUT), (file_cut, code_flag::FILE_CUT)] {
-            flags |= if set { flag } else { 0 };
-        }
+        let flags = code_flag::of_cuts(name_cut, file_cut, false);
         let file = file.get(..file_len)?;
         Some(CodeFacts { language: Language::V8 as u64, first_line, flags, name, file })
     }

@@ -75,14 +75,7 @@ impl<'s, M: Memory> SampleCodes<'s, M> {
         }
         let table = code::line_table(memory, layout, object)?;
         let kept = table.length.min(TABLE_OCTETS);
-        let mut flags = 0;
-        for (set, flag) in [
-            (name_cut, code_flag::NAME_CUT),
-            (file_cut, code_flag::FILE_CUT),
-            (kept < table.length, code_flag::LINES_CUT),
-        ] {
-            flags |= if set { flag } else { 0 };
-        }
+        let flags = code_flag::of_cuts(name_cut, file_cut, kept < table.length);
         let first_line = code::first_line(memory, layout, object)?;
         let facts = CodeFacts { language: Language::CPython as u64, first_line, flags, name, file };
         self.keep(keep, facts.record(&mut writer.record, id, time::now())?)?;
