@@ -23,12 +23,14 @@
 pub mod account;
 mod allocator_names;
 pub mod annotate;
+pub mod causes;
 pub mod cut;
 pub mod diff;
 pub mod flat;
 pub mod fold;
 pub mod ids;
 pub mod language;
+mod language_locks;
 pub mod latency;
 mod library_names;
 pub mod load;

@@ -1,6 +1,8 @@
 //! Functions that only lead to a lock, by their names: they work for whoever calls them, and the caller says what the
 //! lock is for.
 
+use pct_format::WaitKind;
+
 /// Beginnings of the names of functions that only lead to a lock: the caller says more.
 const LEAD_TO_LOCKS: &[&str] = &[
     "__gthread_",
@@ -47,6 +49,40 @@ const LEAD_TO_LOCKS: &[&str] = &[
     "lock_api::",
     "<lock_api::",
 ];
+
+/// Functions of the C library that wait, and for what. Its own names for them have underscores before them.
+const OF_LIBC: &[(&str, WaitKind)] = &[
+    ("pthread_mutex_lock", WaitKind::Mutex),
+    ("pthread_mutex_timedlock", WaitKind::Mutex),
+    ("pthread_mutex_clocklock", WaitKind::Mutex),
+    ("pthread_rwlock_rdlock", WaitKind::ReadLock),
+    ("pthread_rwlock_timedrdlock", WaitKind::ReadLock),
+    ("pthread_rwlock_clockrdlock", WaitKind::ReadLock),
+    ("pthread_rwlock_wrlock", WaitKind::WriteLock),
+    ("pthread_rwlock_timedwrlock", WaitKind::WriteLock),
+    ("pthread_rwlock_clockwrlock", WaitKind::WriteLock),
+    ("pthread_cond_wait", WaitKind::Condition),
+    ("pthread_cond_timedwait", WaitKind::Condition),
+    ("pthread_cond_timedwait64", WaitKind::Condition),
+    ("pthread_cond_clockwait", WaitKind::Condition),
+    ("sem_wait", WaitKind::Semaphore),
+    ("sem_timedwait", WaitKind::Semaphore),
+    ("sem_clockwait", WaitKind::Semaphore),
+    ("sem_wait_slow64", WaitKind::Semaphore),
+    ("pthread_barrier_wait", WaitKind::Barrier),
+    ("pthread_join", WaitKind::Join),
+    ("pthread_timedjoin_np", WaitKind::Join),
+    ("pthread_clockjoin_np", WaitKind::Join),
+    ("pthread_clockjoin_ex", WaitKind::Join),
+];
+
+/// What a function of the C library waits for; `None`: it is none of those that wait for other threads.
+pub(crate) fn kind_in_libc(name: &str) -> Option<WaitKind> {
+    let name = name.strip_prefix("__GI_").unwrap_or(name).trim_start_matches('_');
+    let name = name.strip_prefix("new_").unwrap_or(name);
+    let name = name.split('@').next().unwrap_or(name);
+    OF_LIBC.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+}
 
 /// Whether a function of this name only leads to a lock.
 pub(crate) fn only_leads(name: &str) -> bool {

@@ -16,7 +16,6 @@ mod heap;
 mod images;
 mod kernel;
 pub mod kernel_refusal;
-pub(crate) mod language_locks;
 pub mod live;
 mod memory;
 mod nameless_code;

@@ -348,9 +348,9 @@ pub(super) struct Reading<'r, 'i> {
 }
 
 impl Reading<'_, '_> {
-    /// Samples are kept with their times.
+    /// Samples are kept with their times, and so are waits.
     pub(super) fn keeps_times(&self) -> bool {
-        self.raw.kept == KeptSamples::InOrder
+        self.raw.kept != KeptSamples::Nowhere
     }
 
     fn log(&mut self, first_thread: usize) {

@@ -3,7 +3,6 @@
 use super::blocked;
 use super::images;
 use super::kernel::KernelHalves;
-use super::language_locks;
 use super::options::{KeptSamples, Options};
 use super::process::name_programs;
 use super::raw::{ROOT, Raw, RawFrame};
@@ -11,6 +10,7 @@ use super::spoken::{SpokenTable, lost_frame};
 use super::tally::NodeIndex;
 use crate::Language;
 use crate::account::add_loss;
+use crate::causes::FRAMES_OF_LOCKS;
 use crate::fold::account_of_languages;
 use crate::model::{
     Builder, Frame, Mark, Object, ObjectId, ObjectKind, Profile, SAMPLER, StackId, TimedSample, Weight,
@@ -157,15 +157,12 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &Options) -> Prof
     }
     let mut profile = b.finish();
     name_programs(&mut profile);
-    language_locks::part(&mut profile);
+    crate::language_locks::part(&mut profile);
     if options.symbols {
         account_of_languages(&mut profile);
     }
     profile
 }
-
-/// How many frames above a system call functions of locks have at most, inlined ones counted.
-const FRAMES_OF_LOCKS: usize = 12;
 
 /// Which language a sample speaks, and why frames of it are missing, if they are.
 type Half = (Language, Option<LostCode>);

@@ -21,7 +21,7 @@ pub mod rates;
 pub mod table;
 pub mod tree;
 pub mod wait_digest;
-mod wait_names;
+pub mod wait_names;
 pub mod waits;
 
 /// A value as a line of JSON. Hidden characters of names are JSON's escapes: programs get the names as they are, and

@@ -157,7 +157,7 @@ impl WaitDigest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::language_locks;
+    use crate::language_locks;
     use crate::text::wait_names::tests::{WAITS, waited};
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) fn thread(profile: &Profile, thread: ThreadId) -> String {
 
 /// The names for people.
 #[derive(Debug)]
-pub(super) struct WaitNames<'p> {
+pub struct WaitNames<'p> {
     profile: &'p Profile,
     /// `None`: functions are the machine's.
     owners: Option<Owners>,
@@ -40,7 +40,8 @@ pub(super) struct WaitNames<'p> {
 
 impl<'p> WaitNames<'p> {
     /// Functions are owners.
-    pub(super) fn of_owners(profile: &'p Profile) -> Self {
+    #[must_use]
+    pub fn of_owners(profile: &'p Profile) -> Self {
         Self { profile, owners: Some(Owners::from_profile(profile)) }
     }
 
@@ -65,7 +66,8 @@ impl<'p> WaitNames<'p> {
     }
 
     /// The function in which a stack waits, or releases. One of an interpreted language has its file and line with it.
-    pub(super) fn function(&self, stack: StackId) -> String {
+    #[must_use]
+    pub fn function(&self, stack: StackId) -> String {
         let name = self.plain(stack).to_owned();
         match self.spoken_owner(stack).and_then(|owner| Label::Function(owner).whereabouts(self.profile)) {
             Some(place) => format!("{name} ({place})"),
@@ -87,7 +89,8 @@ impl<'p> WaitNames<'p> {
 
     /// What threads wait for. If it was first waited for in a function of a runtime that worked for the owner, that
     /// function says what it is for.
-    pub(super) fn object(&self, object: &Object) -> String {
+    #[must_use]
+    pub fn object(&self, object: &Object) -> String {
         if let Some(lock) = object.of_language {
             return lock.name().to_owned();
         }

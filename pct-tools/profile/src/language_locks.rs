@@ -17,21 +17,22 @@ pub(crate) fn part(profile: &mut Profile) {
     let mut objects: FxHashMap<(ProcessId, LanguageLock, Option<FunctionId>), usize> = FxHashMap::default();
     let mut moved: FxHashMap<_, (u64, u64)> = FxHashMap::default();
     // One stack tells what an object is, also where another one has no names.
-    let runtimes = Runtimes { profile, pythons: interpreters(profile) };
+    let runtimes = Runtimes::from_profile(profile);
     let lock_of = |stack: StackId| runtimes.lock_of(stack);
     let is_gil = |row: &&WaitRow| lock_of(row.stack).is_some_and(|(lock, _)| lock == LanguageLock::Gil);
     let gils: FxHashSet<usize> = waits.rows.iter().filter(is_gil).map(|row| row.object).collect();
+    let told = |(object, class): (usize, WaitClass), stack: StackId| {
+        let lock = if gils.contains(&object) { Some((LanguageLock::Gil, None)) } else { lock_of(stack) };
+        // The mutex beside the condition of Python's interpreter is a part of its lock.
+        lock.filter(|(lock, _)| class != WaitClass::Lock || *lock == LanguageLock::Gil)
+    };
     for row in &mut waits.rows {
         let object = waits.objects[row.object];
         let class = object.class();
-        let lock =
-            if gils.contains(&row.object) { Some((LanguageLock::Gil, None)) } else { lock_of(row.stack) };
-        let Some((lock, function)) = lock else { continue };
+        let Some((lock, function)) = told((row.object, class), row.stack) else { continue };
         let (work, futexes) = moved.entry(row.thread).or_default();
         match class {
-            // The mutex beside the condition of Python's interpreter is a part of its lock.
-            WaitClass::Lock if lock == LanguageLock::Gil => {}
-            WaitClass::Lock => continue,
+            WaitClass::Lock => {}
             WaitClass::Work => *work += row.figures.ns,
             WaitClass::Futex => *futexes += row.figures.ns,
         }
@@ -41,6 +42,14 @@ pub(crate) fn part(profile: &mut Profile) {
             let of_language = Some(lock);
             waits.objects.push(Object { address: 0, first_stack: row.stack, of_language, ..object });
         }
+    }
+    // The same for each wait by itself, where those were kept.
+    for wait in waits.chains.iter_mut().flat_map(|chain| &mut chain.threads).flat_map(|life| &mut life.waits)
+    {
+        let object = waits.objects[wait.object];
+        let known = told((wait.object, object.class()), wait.stack)
+            .and_then(|(lock, function)| objects.get(&(object.process, lock, function)));
+        wait.object = known.copied().unwrap_or(wait.object);
     }
     for time in &mut waits.threads {
         let (work, futexes) = moved.get(&time.thread).copied().unwrap_or_default();
@@ -118,13 +127,18 @@ impl InRuntime {
 }
 
 /// What is known of the runtimes of a profile. A program may have functions of such names too.
-struct Runtimes<'p> {
+#[derive(Debug)]
+pub(crate) struct Runtimes<'p> {
     profile: &'p Profile,
     /// The images of CPython.
     pythons: FxHashSet<ObjectId>,
 }
 
-impl Runtimes<'_> {
+impl<'p> Runtimes<'p> {
+    pub(crate) fn from_profile(profile: &'p Profile) -> Self {
+        Self { profile, pythons: interpreters(profile) }
+    }
+
     fn of_call(&self, call: &Call<'_>) -> Option<InRuntime> {
         if call.object.starts_with("libjvm") {
             return InRuntime::in_java(call.name);
@@ -135,7 +149,7 @@ impl Runtimes<'_> {
 
     /// The lock of a language that a wait in this stack is for, and the function of the program that takes it (`None`:
     /// it is one lock for all). `None`: the wait is for something else.
-    fn lock_of(&self, stack: StackId) -> Option<(LanguageLock, Option<FunctionId>)> {
+    pub(crate) fn lock_of(&self, stack: StackId) -> Option<(LanguageLock, Option<FunctionId>)> {
         let profile = self.profile;
         let mut calls = profile.outwards(stack).map(|(_, frame)| {
             let function = &profile.functions[frame.function];
