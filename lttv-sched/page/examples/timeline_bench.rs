@@ -14,6 +14,7 @@ use lttv_page::recording::{Function, Sample, Thread, TimeOf};
 use lttv_page::store::Asker;
 use lttv_page::tiles::{TileAsk, tile};
 use lttv_page::view::LaneRef;
+use lttv_page::waits::RecordedWaits;
 use lttv_page::windows::Unanswered;
 use lttv_page::{Recording, Shown, Store};
 use pct_icicle::GroupWeights;
@@ -44,6 +45,7 @@ fn recording(samples: i64, threads: i64) -> Recording {
             name: "bench".into(),
             begins: String::new(),
             samples,
+            waits: Arc::default(),
         }
     });
     let function = |f: u32| Function {
@@ -58,6 +60,7 @@ fn recording(samples: i64, threads: i64) -> Recording {
         threads: threads.collect(),
         functions: (0..FUNCTIONS).map(function).collect(),
         stacks: (0..FUNCTIONS).collect(),
+        waits: RecordedWaits::default(),
         groups: GroupWeights::default(),
         marks: Vec::new(),
         notes: Vec::new(),

@@ -80,9 +80,10 @@ impl BoardRow {
     /// Height in pixels.
     pub fn height(&self) -> u32 {
         match self.kind {
-            LaneKind::Samples => 26,
+            LaneKind::Samples | LaneKind::Ran => 26,
             LaneKind::Cpu => 18,
             LaneKind::Thread | LaneKind::Events => 14,
+            LaneKind::Waits => 12,
         }
     }
 
@@ -120,9 +121,10 @@ struct Group {
 fn place_in_group(kind: LaneKind) -> u8 {
     match kind {
         LaneKind::Cpu => 0,
-        LaneKind::Samples => 1,
-        LaneKind::Thread => 2,
-        LaneKind::Events => 3,
+        LaneKind::Samples | LaneKind::Ran => 1,
+        LaneKind::Waits => 2,
+        LaneKind::Thread => 3,
+        LaneKind::Events => 4,
     }
 }
 
@@ -150,9 +152,9 @@ impl Board {
                 };
                 let group = groups.entry(key).or_default();
                 match row.kind {
-                    LaneKind::Samples => group.sampled_ns += row.sum.w,
+                    LaneKind::Samples | LaneKind::Ran => group.sampled_ns += row.sum.w,
                     LaneKind::Cpu | LaneKind::Thread => group.running_ns += row.sum.running,
-                    LaneKind::Events => {}
+                    LaneKind::Events | LaneKind::Waits => {}
                 }
                 if let LaneOf::Thread(tid) = row.of {
                     let pid = u32::try_from(tid).ok().and_then(|tid| processes.get(&tid));
@@ -168,7 +170,10 @@ impl Board {
             group.rows.sort_by_key(|row| (place_in_group(row.kind), row.id));
         }
         if let Some(only) = view.lane {
-            groups.retain(|(_, group)| group.rows.iter().any(|row| row.id == only));
+            // Another lane of the same thread may be all that it has.
+            let of = lane_of(store, view).map(|(trace, lane)| (trace, lane.of));
+            let is_of = |row: &BoardRow| row.id == only || Some((row.id.trace, row.of)) == of;
+            groups.retain(|(_, group)| group.rows.iter().any(is_of));
         }
         groups.sort_by(|(class, a), (other, b)| {
             class.cmp(other).then_with(|| match class {
@@ -195,7 +200,8 @@ impl Board {
         for (_, group) in groups {
             if !group.is_shown {
                 board.hidden += group.rows.len();
-                let sampled = group.rows.iter().filter(|row| row.kind == LaneKind::Samples);
+                let sampled =
+                    group.rows.iter().filter(|row| matches!(row.kind, LaneKind::Samples | LaneKind::Ran));
                 board.hidden_ns += sampled.map(|row| row.sum.w).sum::<u64>();
                 continue;
             }
@@ -301,7 +307,7 @@ fn rows_of(store: &Store, trace: usize) -> Vec<BoardRow> {
         }
     }
     let recording = store.trace(trace).and_then(|shown| shown.recording.as_ref());
-    let time = recording.map_or(TimeOf::Cpu, |recording| recording.time.clone());
+    let time = recording.map_or(TimeOf::Cpu, |recording| recording.time_in_lanes());
     let rows = lanes.into_iter().enumerate().zip(sums).map(|((lane, of), sum)| BoardRow {
         id: LaneRef { trace, lane },
         kind: of.kind,
@@ -369,7 +375,9 @@ pub struct Bar {
 pub fn bars(kind: LaneKind, cell: &Cell, width_ns: i64) -> [Option<Bar>; 2] {
     let one = |height: f64| [Some(Bar { height, key: cell.top() }), None];
     match kind {
-        LaneKind::Samples => one((cell.w as f64 / width_ns as f64).clamp(0.0, 1.0)),
+        LaneKind::Samples | LaneKind::Ran | LaneKind::Waits => {
+            one((cell.w as f64 / width_ns as f64).clamp(0.0, 1.0))
+        }
         LaneKind::Events => one(((1.0 + cell.n as f64).log2() / FULL_EVENTS_LOG2).clamp(LEAST_EVENTS, 1.0)),
         LaneKind::Cpu | LaneKind::Thread => {
             let running = cell.running();
@@ -412,7 +420,7 @@ pub fn named(store: &Store, trace: usize, key: u32) -> Option<Named> {
     let plain = |name: String, colour| Some(Named { name, object: String::new(), colour });
     match meaning {
         Key::State(name) => plain(name.to_owned(), colour_of_state(key)),
-        Key::Name(name) => plain(name.to_string(), colour_of_event(&name)),
+        Key::Name(name) => plain(name.to_string(), colour_of_name(store, trace, &name)),
         Key::Function(number) => {
             let recording = store.trace(trace)?.recording.as_ref()?;
             let function = recording.functions.get(usize::try_from(number).ok()?)?;
@@ -426,7 +434,7 @@ pub fn named(store: &Store, trace: usize, key: u32) -> Option<Named> {
 pub(crate) fn colour_of_key(store: &Store, trace: usize, key: u32) -> Option<Rgb> {
     match store.timeline(trace)?.meaning(key)? {
         Key::State(_) => Some(colour_of_state(key)),
-        Key::Name(name) => Some(colour_of_event(&name)),
+        Key::Name(name) => Some(colour_of_name(store, trace, &name)),
         Key::Function(number) => {
             let recording = store.trace(trace)?.recording.as_ref()?;
             let function = recording.functions.get(usize::try_from(number).ok()?)?;
@@ -438,6 +446,13 @@ pub(crate) fn colour_of_key(store: &Store, trace: usize, key: u32) -> Option<Rgb
 /// The colour of a state.
 pub fn colour_of_state(key: u32) -> Rgb {
     usize::try_from(key).ok().and_then(|at| STATE_COLOURS.get(at)).copied().unwrap_or(STATE_COLOURS[0])
+}
+
+/// The colour of what has a name in a lane: a wait, or an event.
+fn colour_of_name(store: &Store, trace: usize, name: &str) -> Rgb {
+    let recording = store.trace(trace).and_then(|shown| shown.recording.as_ref());
+    let wait = recording.and_then(|recording| recording.waits.named(name));
+    wait.map_or_else(|| colour_of_event(name), |wait| wait.colour())
 }
 
 /// The colour of events: by their name, the same everywhere and every time.

@@ -4,6 +4,7 @@
 mod call_tree;
 pub(crate) mod event_list;
 pub(crate) mod range;
+mod waits;
 pub(crate) mod workbench;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -22,6 +23,7 @@ use crate::search;
 use crate::store::{Shown, Store};
 use crate::sums::{SlotUnit, ViewSums};
 use crate::view::{Tab, View, link};
+use crate::waits::WaitSort;
 use crate::words::{cut, duration, seconds, share, short, since};
 use range::{tab_of, window_markup};
 use std::borrow::Cow;
@@ -83,6 +85,8 @@ pub(crate) fn page(store: &Store, view: &View, frame: &PageParts<'_>) -> String 
     let is_deferred = frame.may_defer && is_long(store, view);
     let sums = ViewSums::of_view(store, view);
     let board = Board::from_sums(store, view, Some(&sums));
+    // Asked before the lanes are drawn: what is not whole then is asked for until it is.
+    let is_whole = store.is_whole();
     let drawn = picture::draw(store, &board, view);
     let span = store.span();
     // Of each state the height at which it is drawn; 0: as high as its share of the time.
@@ -92,7 +96,7 @@ pub(crate) fn page(store: &Store, view: &View, frame: &PageParts<'_>) -> String 
         "span": [span.0.to_string(), span.1.to_string()], "from": view.from.to_string(), "to": view.to.to_string(),
         "a": view.selection.map(|s| s.0.to_string()), "b": view.selection.map(|s| s.1.to_string()),
         "lane": view.lane.map(|lane| lane.to_string()), "tab": tab_of(store, view).map(Tab::as_word),
-        "all": view.all, "name": view.name, "whole": store.is_whole(), "gap": GAP, "revision": frame.revision,
+        "all": view.all, "name": view.name, "whole": is_whole, "gap": GAP, "revision": frame.revision,
         "deferred": is_deferred, "states": heights,
     });
     // The text stands in a script element: what could end that must not be there.
@@ -344,8 +348,9 @@ fn ran(part: u64, whole: u64) -> String {
 /// What a lane holds of what is seen, and what that number is. `ns` is the time that is seen.
 fn amount(row: &BoardRow, ns: u64) -> (String, Cow<'static, str>) {
     match row.kind {
-        LaneKind::Samples => (time(row.sum.w, ns), row.time.in_lane().into()),
+        LaneKind::Samples | LaneKind::Ran => (time(row.sum.w, ns), row.time.in_lane().into()),
         LaneKind::Events => (thousands(row.sum.n), "events in what is seen".into()),
+        LaneKind::Waits => (time(row.sum.w, ns), "waiting in what is seen".into()),
         LaneKind::Cpu => (ran(row.sum.running, ns), "of the time that is seen this CPU ran something".into()),
         LaneKind::Thread => (ran(row.sum.running, ns), "of the time that is seen this thread ran".into()),
     }
@@ -366,10 +371,17 @@ fn own_name<'n>(row: &BoardRow, name: &'n str) -> &'n str {
     own.map_or(name, |(own, _)| own)
 }
 
+/// Whether a lane of waits stands below the samples of its thread, whose name it need not have then.
+fn belongs_below(row: &BoardRow, above: &BoardRow) -> bool {
+    let is_one_thread = row.of == above.of && row.id.trace == above.id.trace;
+    row.kind == LaneKind::Waits && matches!(above.kind, LaneKind::Samples | LaneKind::Ran) && is_one_thread
+}
+
 fn lanes_markup(board: &Board, view: &View, span: (i64, i64)) -> Markup {
     let ns = view.to.min(span.1).saturating_sub(view.from.max(span.0)).max(0).unsigned_abs();
     html! {
-        @for row in &board.rows {
+        @for (at, row) in board.rows.iter().enumerate() {
+            @let is_below_samples = at > 0 && belongs_below(row, &board.rows[at - 1]);
             @let alone = View { lane: Some(row.id), ..view.clone() };
             @let (name, number) = parted(&row.name);
             @let name = own_name(row, name);
@@ -382,7 +394,11 @@ fn lanes_markup(board: &Board, view: &View, span: (i64, i64)) -> Markup {
             }
             div class={ "row " (row.kind.name()) @if row.is_below_heading { " inner" } } data-id=(row.id) data-kind=(row.kind.name()) data-h=(row.height()) data-above=(row.above()) data-clock=(row.time.after_unit())
                 style={ "height:" (row.height()) "px;margin-bottom:" (GAP) "px" } {
-                a href=(link(&alone)) title=(row.name) { span.name { (cut(name, 40)) } span.number { (number) } }
+                @if is_below_samples {
+                    a href=(link(&alone)) title={ (row.name) ", waits" } { span.name { "waits" } }
+                } @else {
+                    a href=(link(&alone)) title=(row.name) { span.name { (cut(name, 40)) } span.number { (number) } }
+                }
                 span.amount title=(meaning) { (amount) }
             }
         }
@@ -403,11 +419,12 @@ pub(crate) fn lanes(store: &Store, view: &View) -> String {
 fn legend(board: &Board) -> Markup {
     let states = board.rows.iter().any(|row| matches!(row.kind, LaneKind::Cpu | LaneKind::Thread));
     let mut heights: Vec<&str> = Vec::new();
-    for row in board.rows.iter().filter(|row| row.kind == LaneKind::Samples) {
+    for row in board.rows.iter().filter(|row| matches!(row.kind, LaneKind::Samples | LaneKind::Ran)) {
         if !heights.contains(&row.time.height()) {
             heights.push(row.time.height());
         }
     }
+    let waits = board.rows.iter().any(|row| row.kind == LaneKind::Waits);
     html! {
         ul.legend {
             li.hint { "drag over the lanes to select a range, click a name to see its thread alone" }
@@ -417,6 +434,9 @@ fn legend(board: &Board) -> Markup {
                 }
             }
             @if !heights.is_empty() { li { "samples: height = " (heights.join(", or ")) ", colour = language, program or library with most time" } }
+            @if waits {
+                @for sort in WaitSort::ALL { li { span.swatch style={ "background:" (sort.colour()) } {} "waits for " (sort.words()) } }
+            }
         }
     }
 }
@@ -431,8 +451,8 @@ fn help() -> Markup {
         ("z", "zoom to the selection"),
         ("Escape", "drop the selection"),
         ("f h i c", "flame graph, left-heavy, inverted, call tree of the range"),
-        ("x y t e g", "sandwich, source, statistics, events, states"),
-        ("[ ]", "previous and next state of the marked or chosen thread"),
+        ("x y b t e g", "sandwich, source, waits, statistics, events, states"),
+        ("[ ]", "previous and next state or wait of the marked or chosen thread"),
         ("/ n p", "search, next and previous hit"),
         ("0", "the whole span"),
         ("wheel", "pan; with Ctrl: zoom"),

@@ -4,14 +4,12 @@
 //! them on a canvas; what is selected is asked for as a flame graph, a table, statistics, a list of events. Without
 //! script the same address gives the same picture as SVG with links.
 //!
-//! In reading order: [`recording`] (samples as plain data: how a command gives them), [`windows`] (how it
-//! answers for ranges), [`store`] (the engine's thread, tiles, windows), `kept` (what earlier runs have
-//! computed), [`events`] (lists of events), `states` (what a thread did), [`density`] (what was recorded when),
-//! [`view`] (what an address says), [`board`] (which lanes, and how cells look), [`picture`] (lanes as SVG),
-//! [`tiles`] (tiles as JSON), `packed` (their
-//! cells in few characters), `html` (the page), `live` (traces that grow while a page is open),
-//! `turns` (long answers one at a time), [`web`] (which
-//! address gives what).
+//! In reading order: [`recording`] (samples as plain data: how a command gives them), [`windows`] (how it answers
+//! for ranges), [`waits`] (what threads waited for), [`store`] (the engine's thread, tiles, windows), `kept` (what
+//! earlier runs have computed), [`events`] (lists of events), `states` (what a thread did), [`density`] (what was
+//! recorded when), [`view`] (what an address says), [`board`] (which lanes, and how cells look), [`picture`] (lanes
+//! as SVG), [`tiles`] (tiles as JSON), `packed` (their cells in few characters), `html` (the page), `live` (traces
+//! that grow while a page is open), `turns` (long answers one at a time), [`web`] (which address gives what).
 //!
 //! Invariant: this crate reads no files and knows no symbols; what an address asks for costs no more than its limits
 //! allow.
@@ -42,6 +40,7 @@ mod sums;
 pub mod tiles;
 mod turns;
 pub mod view;
+pub mod waits;
 pub mod web;
 pub mod windows;
 mod words;

@@ -19,7 +19,8 @@ use pct_icicle::GroupWeights;
 use pct_icicle::text::short_name;
 use rustc_hash::FxHashMap;
 
-pub use crate::samples::{Sample, SamplePosition, Samples};
+pub use crate::samples::{Sample, SamplePosition, SampleSpan, Samples};
+use crate::waits::{RecordedWaits, Wait};
 use crate::windows::Windows;
 
 /// A thread and its samples in order of time.
@@ -37,6 +38,8 @@ pub struct Thread {
     pub begins: String,
     /// The samples.
     pub samples: Arc<Samples>,
+    /// What it waited for, in any order.
+    pub waits: Arc<[Wait]>,
 }
 
 /// A function.
@@ -62,6 +65,34 @@ pub enum TimeOf {
     Named(Arc<str>),
     /// No time of each sample is known: all stand for the same, which is the text, `1 ms a sample`.
     Samples(Arc<str>),
+}
+
+impl Recording {
+    /// What the samples in its lanes are amounts of. Waits have lanes of their own: by the wall clock too the lanes of
+    /// samples are of time on a processor then.
+    #[must_use]
+    pub fn time_in_lanes(&self) -> TimeOf {
+        match &self.time {
+            TimeOf::Wall if self.is_of_spans() => TimeOf::Cpu,
+            time => time.clone(),
+        }
+    }
+
+    /// Whether samples say that a thread did not run too. Each stands for the time since the one before then.
+    pub(crate) fn is_of_spans(&self) -> bool {
+        !self.waits.blocked.is_empty()
+    }
+
+    /// The waits of all threads that had this number.
+    pub fn waits_of_thread(&self, tid: i64) -> impl Iterator<Item = &Wait> {
+        let threads = self.threads.iter().filter(move |thread| i64::from(thread.tid) == tid);
+        threads.flat_map(|thread| thread.waits.iter())
+    }
+
+    /// The thread at a place of the list.
+    pub fn thread(&self, place: u32) -> Option<&Thread> {
+        self.threads.get(usize::try_from(place).ok()?)
+    }
 }
 
 impl TimeOf {
@@ -100,7 +131,7 @@ impl TimeOf {
     pub fn in_lane(&self) -> String {
         match self {
             Self::Cpu => "CPU time in what is seen".into(),
-            Self::Wall => "running and waiting in what is seen".into(),
+            Self::Wall => "wall time of samples in what is seen".into(),
             Self::Named(name) => format!("{name} in what is seen"),
             Self::Samples(each) => format!("samples in what is seen, at {each}"),
         }
@@ -134,6 +165,8 @@ pub struct Recording {
     pub stacks: Arc<[u32]>,
     /// CPU time of each group of functions in the whole recording, ns.
     pub groups: GroupWeights,
+    /// What the waits of the threads name.
+    pub waits: RecordedWaits,
     /// Instants that the program has named, in order of time.
     pub marks: Vec<(i64, String)>,
     /// Things to know: what was lost, what could not be read.
@@ -149,6 +182,8 @@ struct Data {
     stacks: Arc<[u32]>,
     /// When, and which of the classes of marks.
     marks: Vec<(i64, u32)>,
+    /// Begin of the time that samples stand for, where each stands for a span.
+    begin_ns: Option<i64>,
 }
 
 /// The samples as a trace: a tracefile for each thread, and one for the marks.
@@ -244,7 +279,10 @@ impl SampleSource {
             classes: classes.into(),
         });
         let (threads, stacks) = (recording.threads.clone(), recording.stacks.clone());
-        let data = Data { threads, functions: recording.functions.clone(), stacks, marks };
+        let of_spans = threads.iter().filter(|_| recording.is_of_spans());
+        let firsts = of_spans.filter_map(|thread| thread.samples.spans(i64::MIN, i64::MAX).next());
+        let begin_ns = firsts.map(|first| first.from_ns.max(recording.start_ns)).min();
+        let data = Data { threads, functions: recording.functions.clone(), stacks, marks, begin_ns };
         SampleSource {
             identity: TraceIdentity::named(&recording.name),
             infos,
@@ -293,7 +331,11 @@ impl Source for SampleSource {
     }
 
     fn time_span(&self) -> Option<(Time, Time)> {
-        let ends = (0..self.infos.len()).filter_map(|file| self.data.span(file));
+        let of_samples = (0..self.infos.len()).filter_map(|file| self.data.span(file));
+        // A thread may wait before its first sample, and after its last one.
+        let waits = self.data.threads.iter().flat_map(|thread| thread.waits.iter());
+        let of_samples = of_samples.chain(self.data.begin_ns.map(|begin| (begin, begin)));
+        let ends = of_samples.chain(waits.map(|wait| (wait.from_ns, wait.to_ns)));
         ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).map(|(a, b)| (Time(a), Time(b)))
     }
 
@@ -424,6 +466,7 @@ pub(crate) mod tests {
                     })
                     .collect(),
             ),
+            waits: Arc::default(),
         };
         let function =
             |name: &str| Function { name: name.into(), object: "prog".into(), group: "prog".into() };
@@ -434,6 +477,7 @@ pub(crate) mod tests {
             threads: vec![thread(10, &|_| 0), thread(11, &|i| if i % 2 == 0 { 1 } else { 2 })],
             functions: ["one", "two", "three<T>"].map(function).into(),
             stacks: [0, 1, 2].into(),
+            waits: RecordedWaits::default(),
             groups: GroupWeights::default(),
             marks: vec![(1_000_000_500, "phase".into())],
             notes: Vec::new(),

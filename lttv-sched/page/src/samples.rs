@@ -7,6 +7,7 @@
 
 use lttv_modules::leb;
 use lttv_modules::timeline::items::CellCounts;
+use std::collections::VecDeque;
 
 /// A sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -30,6 +31,50 @@ struct Mark {
     time_ns: i64,
     /// Where it is written.
     at: usize,
+}
+
+/// A sample that stands for a span of time: a thread was looked at, and had been doing the same since the last look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SampleSpan {
+    /// Begin of the span, ns since 1970.
+    pub from_ns: i64,
+    /// Its end.
+    pub to_ns: i64,
+    /// The sample.
+    pub sample: Sample,
+}
+
+/// Most samples of one look.
+const MOST_AT_ONCE: usize = 4;
+/// Samples of one look come within their time divided by this.
+const APART: i64 = 16;
+
+/// Whether two samples, the one after the other, are of one look: part of the time since the look before the thread
+/// ran, and part of it waited for a CPU.
+fn is_one_look(one: &Sample, next: &Sample) -> bool {
+    let weight = i64::try_from(one.weight_ns).unwrap_or(i64::MAX);
+    next.time_ns.saturating_sub(one.time_ns) < weight / APART
+}
+
+/// The spans for which the samples of a look stand, which share the time since the look before it (`before`) by their
+/// weights. Looks come at random times, each in a period of its own, so up to twice their weight may have passed.
+fn spans_of_look(before: Option<i64>, look: &[Sample]) -> impl Iterator<Item = SampleSpan> + '_ {
+    let weight = look.iter().fold(0_u64, |sum, sample| sum.saturating_add(sample.weight_ns));
+    let end = look.last().map_or(0, |sample| sample.time_ns);
+    let length = i64::try_from(weight).unwrap_or(i64::MAX);
+    let begin = match before {
+        Some(before) if end.saturating_sub(before) <= length.saturating_mul(2) => before,
+        _ => end.saturating_sub(length),
+    };
+    let at = move |sum: u64| {
+        let part = i128::from(end.saturating_sub(begin)) * i128::from(sum) / i128::from(weight.max(1));
+        begin.saturating_add(i64::try_from(part).unwrap_or(i64::MAX))
+    };
+    look.iter().scan(0_u64, move |sum, sample| {
+        let from_ns = at(*sum);
+        *sum = sum.saturating_add(sample.weight_ns);
+        Some(SampleSpan { from_ns, to_ns: at(*sum), sample: *sample })
+    })
 }
 
 /// Samples in order of time.
@@ -124,6 +169,34 @@ impl Samples {
     /// Those from one time to another, both included.
     pub fn inside(&self, first_ns: i64, last_ns: i64) -> impl Iterator<Item = Sample> + '_ {
         self.from_time(first_ns).take_while(move |sample| sample.time_ns <= last_ns)
+    }
+
+    /// Those whose spans reach into the time from `first_ns` to `last_ns`, both included.
+    pub fn spans(&self, first_ns: i64, last_ns: i64) -> impl Iterator<Item = SampleSpan> + '_ {
+        // A look may have begun some samples before, and where its spans begin is known by the look before it.
+        let index = self.count_before(first_ns).saturating_sub(2 * MOST_AT_ONCE);
+        let mut samples = Iter { samples: self, place: self.place(index) }.peekable();
+        let mut before = None;
+        let mut ready = VecDeque::with_capacity(MOST_AT_ONCE);
+        let mut look = Vec::with_capacity(MOST_AT_ONCE);
+        let spans = std::iter::from_fn(move || {
+            if ready.is_empty() {
+                look.clear();
+                let first = samples.next()?;
+                look.push(first);
+                while let Some(next) = samples.next_if(|next| is_one_look(&first, next)) {
+                    look.push(next);
+                    if look.len() == MOST_AT_ONCE {
+                        break;
+                    }
+                }
+                ready.extend(spans_of_look(before, &look));
+                before = look.last().map(|sample| sample.time_ns);
+            }
+            ready.pop_front()
+        });
+        let reaching = spans.skip_while(move |span| span.to_ns < first_ns);
+        reaching.take_while(move |span| span.from_ns <= last_ns)
     }
 
     /// How many there are before a time.
@@ -251,6 +324,28 @@ mod tests {
                     assert_eq!(packed.count_before(time_ns), before);
                     assert_eq!(packed.from_time(time_ns).next(), plain.get(before).copied());
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_sample_by_the_clock_stands_for_the_time_since_the_one_before() {
+        let sample = |time_ns, weight_ns| Sample { time_ns, weight_ns, stack: 0 };
+        // One in each period of 100; a look with two samples, of which the second has three parts of four; then none
+        // for a while.
+        let looks = [(130, 100), (290, 100), (310, 100), (530, 50), (532, 150), (900, 100), (1120, 200)];
+        let samples: Samples = looks.into_iter().map(|(at, weight)| sample(at, weight)).collect();
+        let spans = |first, last| {
+            let spans = samples.spans(first, last);
+            spans.map(|span| (span.from_ns, span.to_ns)).collect::<Vec<_>>()
+        };
+        let all = [(30, 130), (130, 290), (290, 310), (310, 365), (365, 532), (800, 900), (900, 1120)];
+        assert_eq!(spans(i64::MIN, i64::MAX), all);
+        // Those that reach into a time, wherever it begins and ends.
+        for first in (0..1200).step_by(5) {
+            for last in (first..1200).step_by(5) {
+                let reaching = all.iter().filter(|span| span.1 >= first && span.0 <= last);
+                assert_eq!(spans(first, last), reaching.copied().collect::<Vec<_>>(), "{first} to {last}");
             }
         }
     }

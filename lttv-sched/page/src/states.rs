@@ -1,4 +1,5 @@
-//! What a thread was doing in a range, state by state, and the states before and after a time: by the kernel's events.
+//! What a thread was doing in a range, state by state, and the states before and after a time: by the kernel's events,
+//! or by the waits of a recording.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,8 +10,10 @@ use lttv_modules::threads::{ThreadInterval, ThreadTimes};
 use serde_json::{Value, json};
 
 use crate::board::lane_of;
+use crate::recording::{Recording, lane_name};
 use crate::store::Store;
 use crate::view::{BadAddress, View, number, parts};
+use crate::waits::EndedBy;
 
 /// A list of the states of a thread, in order of time.
 pub(crate) struct Listed {
@@ -119,7 +122,8 @@ pub(crate) fn words(row: &ThreadInterval) -> String {
     format!("{activity}{within}")
 }
 
-/// Answers `lane=0.12&t=..&dir=next`: the state of the lane's thread before or after the one at that time.
+/// Answers `lane=0.12&t=..&dir=next`: the state of the lane's thread before or after the one at that time, or of a
+/// recorded thread the wait.
 ///
 /// # Errors
 /// The question makes no sense.
@@ -134,14 +138,19 @@ pub(crate) fn change(store: &Store, query: &str) -> Result<Value, BadAddress> {
         }
     }
     let time = time.ok_or_else(|| BadAddress("t: expected a time in ns".into()))?;
-    let Some(tid) = lane_of(store, &view).and_then(|(_, lane)| lane.tid()) else {
+    let Some((trace, tid)) = lane_of(store, &view).and_then(|(trace, lane)| Some((trace, lane.tid()?)))
+    else {
         return Ok(json!({}));
     };
-    let found = match &*dir {
-        "next" => next(store, tid, time),
-        "previous" => previous(store, tid, time),
+    let is_next = match &*dir {
+        "next" => true,
+        "previous" => false,
         other => return Err(BadAddress(format!("dir={other}: expected next or previous"))),
     };
+    if let Some(recording) = store.trace(trace).and_then(|shown| shown.recording.as_ref()) {
+        return Ok(wait_beside(recording, tid, time, is_next).unwrap_or_else(|| json!({})));
+    }
+    let found = if is_next { next(store, tid, time) } else { previous(store, tid, time) };
     Ok(found.map_or_else(
         || json!({}),
         |row| {
@@ -151,4 +160,26 @@ pub(crate) fn change(store: &Store, query: &str) -> Result<Value, BadAddress> {
             })
         },
     ))
+}
+
+/// The first wait of a thread that begins after a time, or the last one that begins before it.
+fn wait_beside(recording: &Recording, tid: i64, time: i64, is_next: bool) -> Option<Value> {
+    let waits = recording.waits_of_thread(tid);
+    let wait = if is_next {
+        waits.filter(|wait| wait.from_ns > time).min_by_key(|wait| wait.from_ns)
+    } else {
+        waits.filter(|wait| wait.from_ns < time).max_by_key(|wait| wait.from_ns)
+    }?;
+    let visible = |text: u32| pct_text::visible(recording.waits.text(text)).into_owned();
+    let ender = |who: EndedBy| {
+        let thread = recording.thread(who.thread)?;
+        let place =
+            who.place.map_or_else(|| ", which ended".into(), |place| format!(" in {}", visible(place)));
+        Some(pct_text::visible(&lane_name(thread)).into_owned() + &place)
+    };
+    Some(json!({
+        "from": wait.from_ns.to_string(), "to": wait.to_ns.to_string(),
+        "state": format!("waits for {} in {}", visible(wait.object), visible(wait.place)),
+        "woken_by": wait.ended_by.and_then(ender), "ended": "ended by", "cpu": Value::Null,
+    }))
 }

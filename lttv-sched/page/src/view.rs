@@ -52,17 +52,20 @@ pub enum Tab {
     Events,
     /// What the thread of the chosen lane was doing, state by state.
     States,
+    /// What threads waited for.
+    Waits,
 }
 
 impl Tab {
     /// All of them with their words in addresses and on the page.
-    pub const ALL: [(Tab, &'static str, &'static str); 9] = [
+    pub const ALL: [(Tab, &'static str, &'static str); 10] = [
         (Tab::Flame, "flame", "flame graph"),
         (Tab::Heavy, "heavy", "left-heavy"),
         (Tab::Inverted, "inverted", "inverted"),
         (Tab::Sandwich, "sandwich", "sandwich"),
         (Tab::Tree, "tree", "call tree"),
         (Tab::Source, "source", "source"),
+        (Tab::Waits, "waits", "waits"),
         (Tab::Statistics, "stats", "statistics"),
         (Tab::Events, "events", "events"),
         (Tab::States, "states", "states"),
@@ -70,7 +73,7 @@ impl Tab {
 
     /// Whether it shows samples, which only recordings have.
     pub(crate) fn is_of_samples(self) -> bool {
-        !matches!(self, Tab::Statistics | Tab::Events | Tab::States)
+        !matches!(self, Tab::Statistics | Tab::Events | Tab::States | Tab::Waits)
     }
 
     /// The word in addresses.

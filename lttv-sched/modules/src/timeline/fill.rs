@@ -41,6 +41,14 @@ const MOST_THREADS: usize = 4;
 /// The first time of all items; what is before has no time.
 const FIRST: Time = Time(Time::UNTIMED.0 + 1);
 
+/// Adds what a span has in [first, end). It is counted where it begins.
+fn add_span(cells: &mut LaneCells, (from, until): (Time, Time), key: u32, (first, end): (Time, Time)) {
+    let (begin, until) = (from.max(first), until.min(end));
+    if begin < until {
+        cells.interval(begin.ns(), until.ns(), key, u64::from(begin == from));
+    }
+}
+
 impl Timeline {
     /// The timeline of a source whose items are known lane by lane. It is empty until [`Timeline::fill`].
     pub fn from_items(source: &Arc<dyn Source>, items: Arc<dyn LaneItems>, most_bytes: usize) -> Timeline {
@@ -100,17 +108,22 @@ impl Timeline {
     }
 
     fn fill_lane(&self, items: &dyn LaneItems, lane: usize, bulk: &mut BulkCells) {
-        let mut count = 0;
-        items.each(lane, FIRST, Time::MAX, &mut |item| {
-            count += 1;
-            bulk.point(item.time.ns(), item.key, item.weight);
+        let empty = || LaneCells::new(self.base(), COARSEST);
+        let mut spans = None;
+        items.each(lane, FIRST, Time::MAX, &mut |item| match item.until {
+            None => bulk.point(item.time.ns(), item.key, item.weight),
+            Some(until) => {
+                let cells = spans.get_or_insert_with(empty);
+                add_span(cells, (item.time, until), item.key, (FIRST, Time::MAX));
+            }
         });
-        let mut cells = bulk.replace(LaneCells::new(self.base(), COARSEST));
+        // The items of a lane are all points or all spans.
+        let mut cells = spans.unwrap_or_else(|| bulk.replace(empty()));
         cells.finish();
         let untimed = items.count(lane, Time::UNTIMED, Time::UNTIMED);
         let mut pass = self.pass();
         pass.collector.pyramid.put_lane(lane, cells);
-        pass.collector.events += count + untimed;
+        pass.collector.events += items.events(lane);
         pass.collector.untimed += untimed;
     }
 
@@ -128,8 +141,9 @@ impl Timeline {
         }
         let of_lane = |lane: usize| {
             let mut cells = LaneCells::new(id.level(), id.level());
-            items.each(lane, first, last, &mut |item| {
-                cells.point(item.time.ns(), item.key, 1, item.weight);
+            items.each(lane, first, last, &mut |item| match item.until {
+                None => drop(cells.point(item.time.ns(), item.key, 1, item.weight)),
+                Some(until) => add_span(&mut cells, (item.time, until), item.key, (first, id.end())),
             });
             LaneTile { lane, cells: cells.read(id, None, last.ns()) }
         };

@@ -10,15 +10,17 @@ use std::sync::Arc;
 use super::lanes::Lane;
 use super::tile::COARSEST;
 
-/// What happened at a time in a lane.
+/// What happened in a lane, at a time or during one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Item {
-    /// When.
+    /// When, or from when on.
     pub time: Time,
+    /// The end of a span; none: it has no length.
+    pub until: Option<Time>,
     /// Its key: [`lanes::FUNCTIONS`](super::lanes::FUNCTIONS) and a function's number, or a
     /// [`lanes::name_key`](super::lanes::name_key).
     pub key: u32,
-    /// Its weight, in the unit of the lane's kind.
+    /// Its weight, in the unit of the lane's kind; that of a span is its length.
     pub weight: u64,
 }
 
@@ -30,10 +32,14 @@ pub trait LaneItems: Send + Sync {
     /// Names that keys stand for, each of them once.
     fn names(&self) -> Vec<Arc<str>>;
 
-    /// How many items a lane has from `first` to `last`, both included.
+    /// How many events of the source are behind a lane's items. Each event is counted in one lane.
+    fn events(&self, lane: usize) -> u64;
+
+    /// How many items a lane has from `first` to `last`, both included, at most. Spans that reach into that time count.
     fn count(&self, lane: usize, first: Time, last: Time) -> u64;
 
-    /// Calls `give` with the items of a lane from `first` to `last`, both included, in order of time.
+    /// Calls `give` with the items of a lane from `first` to `last`, both included, in order of time. Spans do not
+    /// overlap each other; those that reach into that time are given whole.
     fn each(&self, lane: usize, first: Time, last: Time, give: &mut dyn FnMut(Item));
 
     /// How many cells the items of a lane make at most.

@@ -17,6 +17,10 @@ pub enum LaneKind {
     Cpu,
     /// What a thread was doing, by the kernel's events; a weight is ns, a key a state.
     Thread,
+    /// What a thread ran, by samples of which each stands for a span of time; a weight is ns, a key a function.
+    Ran,
+    /// What a thread waited for, by a recording: spans of time; a weight is ns, a key the name of what it waited for.
+    Waits,
 }
 
 impl LaneKind {
@@ -27,6 +31,8 @@ impl LaneKind {
             LaneKind::Events => "events",
             LaneKind::Cpu => "cpu",
             LaneKind::Thread => "thread",
+            LaneKind::Ran => "ran",
+            LaneKind::Waits => "waits",
         }
     }
 }

@@ -132,7 +132,10 @@ function fetchTile(l, i, k) {
         [-1n, 1n].forEach(function (by) { var next = tiles.get(key(l, i + by)); if (next) next.image = null; });
       if (tiles.size > KEPT) tiles.delete(tiles.keys().next().value);
       if (!got.final) setTimeout(later, 150);
-      else if (!asking.size) later();
+      else if (!asking.size) {
+        if (boot.whole && $("progress")) $("progress").remove();
+        later();
+      }
       draw();
     })
     .catch(function (error) {
@@ -245,7 +248,7 @@ function nameOf(full) {
 
 // Part of a lane's height that samples or events fill in so many ns.
 function part_of(kind, n, w, ns) {
-  return kind === "samples" ? Math.min(1, w / ns) : Math.min(1, Math.max(0.3, Math.log2(1 + n) / 12));
+  return kind === "samples" || kind === "ran" || kind === "waits" ? Math.min(1, w / ns) : Math.min(1, Math.max(0.3, Math.log2(1 + n) / 12));
 }
 // The first bucket over which a cell is drawn; `before` is the end of the cell before it, if there is one. A sample
 // stands for CPU time since the sample before: it is drawn as a share of all that time, of eight periods at most; of
@@ -286,7 +289,9 @@ function image(tile) {
       // What was waited for stands behind what ran.
       if (states && c[j + 8] >= 0) bar(c[j + 8], boot.states[c[j + 8]], 1, from, end);
       if (states && c[j + 6]) bar(c[j + 7], Math.min(1, c[j + 6] / bucket), 2, from, end);
-      if (!states) bar(c[j + 4] < 0 ? -1 - c[j + 4] : c[j + 4], part_of(row.kind, c[j + 2], c[j + 3], bucket * (end - from)), 1, from, end);
+      // A cell of spans may be of many buckets, with as much in each.
+      var ns = row.kind === "waits" || row.kind === "ran" ? bucket : bucket * (end - from);
+      if (!states) bar(c[j + 4] < 0 ? -1 - c[j + 4] : c[j + 4], part_of(row.kind, c[j + 2], c[j + 3], ns), 1, from, end);
     }
     var left = beside(tile, row, -1), right = beside(tile, row, 1), n = left ? left.length : 0;
     var before = n ? left[n - CELL] + left[n - CELL + 1] - BUCKETS : null;
@@ -433,7 +438,7 @@ function showAmounts(l) {
   var bucket = Math.pow(2, l), from = view.from <= span.from ? -Infinity : view.from, to = view.to >= span.to ? Infinity : view.to;
   var wide = Math.max(1, Math.min(view.to, span.to) - Math.max(view.from, span.from));
   rows.forEach(function (row) {
-    var place = { events: 2, samples: 3 }[row.kind] || 6, sum = 0;
+    var place = { events: 2, samples: 3, ran: 3, waits: 3 }[row.kind] || 6, sum = 0;
     visible(l).forEach(function (i) {
       var tile = tiles.get(key(l, i));
       if (tile) sum += amountOf(tile, row, place, bucket, from, to);
@@ -536,7 +541,8 @@ function tell(x, y) {
       if (place < c[j] || place >= c[j] + c[j + 1]) continue;
       var k = c[j + 4], known = nameOf(row.id.slice(0, row.id.indexOf(".") + 1) + (k < 0 ? -1 - k : k));
       text += "   " + (k < 0 ? "about " : "") + (known ? known.name + (known.object ? "  " + known.object : "") : "?");
-      if (row.kind === "samples") text += "   " + grouped(c[j + 2]) + " samples, " + duration(c[j + 3]) + " " + row.element.dataset.clock + " in " + duration(bucket) + ", top " + Math.round(c[j + 5] / Math.max(1, c[j + 3]) * 100) + " %";
+      if (row.kind === "samples" || row.kind === "ran") text += "   " + grouped(c[j + 2]) + " samples, " + duration(c[j + 3]) + " " + row.element.dataset.clock + " in " + duration(bucket) + ", top " + Math.round(c[j + 5] / Math.max(1, c[j + 3]) * 100) + " %";
+      else if (row.kind === "waits") text += "   " + Math.round(c[j + 3] / bucket * 100) + " % of " + duration(bucket) + (c[j + 2] ? ", " + grouped(c[j + 2]) + (c[j + 2] === 1 ? " wait begins" : " waits begin") : "");
       else if (row.kind === "events") text += "   " + grouped(c[j + 2]) + " events in " + duration(bucket);
       else text += "   " + Math.round(c[j + 5] / bucket * 100) + " % of " + duration(bucket) + ", ran " + (c[j + 6] / bucket * 100).toFixed(1) + " %" + (c[j + 2] ? ", " + c[j + 2] + " changes" : "");
     }
@@ -747,6 +753,7 @@ var KEYS = {
   n: function () { toHit("next"); },
   p: function () { toHit("previous"); },
   "/": function () { var box = document.querySelector("#search .filter"); box.focus(); box.select(); },
+  b: function () { choose("waits"); },
   i: function () { choose("inverted"); },
   t: function () { choose("stats"); },
   e: function () { choose("events"); },
@@ -772,11 +779,11 @@ function toState(dir) {
   var from = sel ? sel.from : view.from + middle * (view.to - view.from);
   fetch("tl/change?lane=" + id + "&t=" + abs(from) + "&dir=" + dir).then(function (a) { return a.json(); }).then(function (got) {
     root.dataset.changes = +(root.dataset.changes || 0) + 1;
-    if (!got.from) { details.textContent = "There is no " + dir + " state that the trace tells of."; return; }
+    if (!got.from) { details.textContent = "There is no " + dir + " state or wait that is recorded."; return; }
     var range = { from: rel(got.from), to: rel(got.to) }, wide = view.to - view.from;
     if (range.from < view.from || range.from >= view.to) go(range.from - wide / 4, range.from + wide * 3 / 4, true);
     select(range);
-    details.textContent = got.state + " for " + duration(range.to - range.from) + (got.cpu === null ? "" : " on CPU " + got.cpu) + (got.woken_by ? ", woken by " + got.woken_by : "");
+    details.textContent = got.state + " for " + duration(range.to - range.from) + (got.cpu === null ? "" : " on CPU " + got.cpu) + (got.woken_by ? ", " + (got.ended || "woken by") + " " + got.woken_by : "");
   }).catch(function () {});
 }
 KEYS["+"] = KEYS["="] = KEYS.w;

@@ -89,6 +89,9 @@ fn lanes_of_threads(store: &Store) -> ThreadLanes {
     for trace in 0..store.traces().len() {
         for (lane, of) in store.lanes(trace).into_iter().enumerate() {
             let LaneOf::Thread(tid) = of.of else { continue };
+            if of.kind == LaneKind::Waits {
+                continue;
+            }
             // The lane of its states, where there is one, is the one with most to see.
             if of.kind == LaneKind::Thread || !out.contains_key(&(trace, tid)) {
                 out.insert((trace, tid), (LaneRef { trace, lane }, of.name.to_string()));

@@ -9,7 +9,7 @@ use pct_num::thousands;
 use lttv_modules::stats::{Branch, Stats};
 use lttv_modules::threads::ThreadInterval;
 
-use super::{event_list, workbench};
+use super::{event_list, waits, workbench};
 use crate::board::lane_of;
 use crate::events::Only;
 use crate::states;
@@ -33,8 +33,10 @@ pub(super) fn tab_of(store: &Store, view: &View) -> Option<Tab> {
 fn tabs(store: &Store, shown: Option<Tab>) -> impl Iterator<Item = (Tab, &'static str, &'static str)> {
     let sampled = store.traces().any(|shown| shown.recording.is_some());
     let traced = store.traces().any(|shown| shown.recording.is_none());
+    let waits = store.traces().any(waits::has_waits);
     let has_something = move |tab: Tab| match tab {
         Tab::States => traced,
+        Tab::Waits => waits,
         tab => sampled || !tab.is_of_samples(),
     };
     Tab::ALL.into_iter().filter(move |(tab, ..)| has_something(*tab) || shown == Some(*tab))
@@ -64,6 +66,7 @@ pub(super) fn window_markup(store: &Store, view: &View, nonce: Option<&str>) -> 
             Some(Tab::Statistics) => (statistics(store, view)),
             Some(Tab::Events) => (event_list::markup(store, view)),
             Some(Tab::States) => (thread_states(store, view)),
+            Some(Tab::Waits) => (waits::markup(store, view)),
             Some(tab) => (workbench::section(store, view, tab, nonce)),
             None => p.soft { "Drag over the lanes to select a range, or choose what to see of it." },
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lttv_page::recording::{Function, Sample, Thread, TimeOf};
+use lttv_page::waits::RecordedWaits;
 use lttv_page::windows::Unanswered;
 use lttv_page::{Recording, Shown, TimelinePage};
 use pct_icicle::GroupWeights;
@@ -22,6 +23,7 @@ fn page(threads: &[Told]) -> TimelinePage {
             name: name.into(),
             begins: String::new(),
             samples: Arc::new((0..samples).map(sample).collect()),
+            waits: Arc::default(),
         }
     };
     let recording = Recording {
@@ -31,6 +33,7 @@ fn page(threads: &[Told]) -> TimelinePage {
         threads: threads.iter().map(thread).collect(),
         functions: vec![Function { name: "f".into(), object: "prog".into(), group: "prog".into() }],
         stacks: [0].into(),
+        waits: RecordedWaits::default(),
         groups: GroupWeights::default(),
         marks: Vec::new(),
         notes: Vec::new(),

@@ -10,6 +10,7 @@ use lttv_modules::timeline::lanes::Lane;
 use lttv_modules::timeline::tile::TileId;
 use lttv_page::recording::{Function, Sample, Thread, TimeOf};
 use lttv_page::store::Asker;
+use lttv_page::waits::RecordedWaits;
 use lttv_page::windows::Unanswered;
 use lttv_page::{Recording, Shown, Store};
 use pct_icicle::GroupWeights;
@@ -36,6 +37,7 @@ fn recording(dice: &mut Dice) -> Recording {
             name: format!("t{tid}"),
             begins: String::new(),
             samples: Arc::new(samples),
+            waits: Arc::default(),
         }
     };
     let function = |n: u32| Function { name: format!("f{n}"), object: "prog".into(), group: "prog".into() };
@@ -50,6 +52,7 @@ fn recording(dice: &mut Dice) -> Recording {
         threads: (0..6).map(|n| thread(dice, n)).collect(),
         functions: (0..3).map(function).collect(),
         stacks: [0, 1, 2, 1, 0].into(),
+        waits: RecordedWaits::default(),
         groups: GroupWeights::default(),
         marks,
         notes: Vec::new(),

@@ -11,6 +11,7 @@ mod recorded;
 mod room;
 mod simulated;
 mod states;
+mod waits;
 mod workbench;
 
 mod live {

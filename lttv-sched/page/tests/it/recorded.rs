@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lttv_page::recording::{Function, Sample, Thread, TimeOf};
+use lttv_page::waits::RecordedWaits;
 use lttv_page::windows::{
     CallNode, FileFormat, Filters, FunctionRow, ListedLine, Listing, Listings, SampledTime, Transform,
     TransformKind, Trees,
@@ -40,6 +41,7 @@ fn threads() -> Vec<Thread> {
                 })
                 .collect(),
         ),
+        waits: Arc::default(),
     };
     vec![thread(0), thread(1)]
 }
@@ -186,6 +188,7 @@ pub(crate) fn recording_times(more: u64) -> Recording {
         threads: threads(),
         functions: FUNCTIONS.map(function).into(),
         stacks: [0, 1, 2].into(),
+        waits: RecordedWaits::default(),
         groups: GroupWeights::default(),
         marks: vec![(START + 7, "begin".into())],
         notes: vec!["3 samples lost: overwritten".into()],
