@@ -6,6 +6,7 @@
 mod counted;
 mod opened;
 mod origin;
+mod waited;
 
 use crate::errors::Usage;
 use crate::face::Face;

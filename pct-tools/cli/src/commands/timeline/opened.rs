@@ -1,6 +1,7 @@
 //! Recordings and traces as the timeline page takes them.
 
 use super::counted::Counted;
+use super::waited;
 use crate::foreign::as_samples;
 use crate::look;
 use anyhow::{Context as _, Result};
@@ -11,6 +12,7 @@ use pct_formats::import::perf_data::folder::main_file;
 use pct_profile::fold::{add_own_work, beginnings};
 use pct_profile::load::{self, Options};
 use pct_profile::model::{Cell, FunctionId, Id as _, StackId, ThreadId, Weight};
+use pct_profile::text::waits::closing;
 use pct_profile::{Profile, Quantity, Unit};
 use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
@@ -68,7 +70,7 @@ pub(super) type Read<'a> = &'a mut dyn FnMut(&[PathBuf], &Options) -> Result<Pro
 fn open(path: &Path, shifts: &[ClockShift], read: Read<'_>) -> Vec<Result<Shown>> {
     let is_metadata = path.file_name().is_some_and(|name| name == "metadata");
     if !is_metadata && (main_file(path).is_some() || load::files_of(path).is_ok()) {
-        let options = Options { by_thread: true, ..look::defaults() };
+        let options = Options { by_thread: true, waits: true, ..look::defaults() };
         return vec![recording(path, &[path.to_owned()], &options, read)];
     }
     let of_all = shifts.iter().filter(|shift| shift.trace.is_none()).map(|shift| shift.ns);
@@ -185,7 +187,13 @@ fn plain((path, files): (&Path, &[PathBuf]), (mut profile, time): (Profile, Time
     };
     let beginnings: Vec<String> = beginnings(&profile, &ran).into_iter().map(begins).collect();
     profile.cells = one_for_each_stack(std::mem::take(&mut profile.cells));
-    let threads = profile.threads.iter().zip(samples).zip(beginnings).map(|((thread, samples), begins)| {
+    let samples: Vec<Samples> = samples.into_iter().map(Samples::ordered).collect();
+    let recorded = std::mem::take(&mut profile.waits);
+    let (waits, waits_of_threads) = waited::waits(&profile, &recorded, &samples, at);
+    let said = if recorded.is_empty() { Vec::new() } else { closing(&recorded) };
+    drop(recorded);
+    let of_threads = profile.threads.iter().zip(samples).zip(beginnings).zip(waits_of_threads);
+    let threads = of_threads.map(|(((thread, samples), begins), waits)| {
         let process = &profile.processes[thread.process];
         Thread {
             pid: process.pid,
@@ -193,7 +201,8 @@ fn plain((path, files): (&Path, &[PathBuf]), (mut profile, time): (Profile, Time
             process: process.name.clone(),
             name: thread.name.clone(),
             begins,
-            samples: Arc::new(samples.ordered()),
+            samples: Arc::new(samples),
+            waits: waits.into(),
         }
     });
     let threads: Vec<Thread> = threads.collect();
@@ -219,8 +228,9 @@ fn plain((path, files): (&Path, &[PathBuf]), (mut profile, time): (Profile, Time
         functions,
         stacks,
         groups,
+        waits,
         marks: profile.marks.iter().map(|mark| (at(mark.time_ns), mark.name.clone())).collect(),
-        notes: lost.chain(account.notes.iter().cloned()).take(MOST_NOTES).collect(),
+        notes: lost.chain(account.notes.iter().cloned()).chain(said).take(MOST_NOTES).collect(),
         windows: Arc::new(Counted::new(
             profile,
             threads.iter().map(|t| t.samples.clone()).collect(),

@@ -43,7 +43,7 @@ impl ChosenOf {
     fn whole(&self) -> Result<Shown> {
         let typed = vec![self.path.clone()];
         let paths = if self.choice.is_made() { self.choice.paths(&typed)? } else { typed };
-        let options = Options { by_thread: true, frames: self.frames, ..look::defaults() };
+        let options = Options { by_thread: true, waits: true, frames: self.frames, ..look::defaults() };
         recording(&self.path, &paths, &self.choice.narrow(options), &mut look::load_any_quantity_quietly)
     }
 }

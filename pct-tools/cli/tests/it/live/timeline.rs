@@ -1,8 +1,11 @@
 //! `pct view --timeline`: a range has the numbers that `pct report` gives for the same window.
 
 use crate::support::{PCT, first_line, host_and_path};
+use pct_format::Clock;
 use pct_format::builder::Builder;
-use pct_format::record::Frame;
+use pct_format::header::wait_door;
+use pct_format::layout::header as at;
+use pct_format::record::{Blocked, BlockedBy, DescriptorKind, Frame, HandedOn, Wait, WaitKind};
 use pct_kit::started::Killed;
 use pct_kit::wait::wait_for;
 use serde_json::Value;
@@ -444,4 +447,94 @@ fn what_is_no_recording_and_no_trace_is_said_and_the_rest_is_shown() {
     assert_eq!(alone("nothing").0, Some(1));
     let serving = Serving::new(dir.path(), &["empty", "a.pct"]);
     assert_eq!(json(&serving.get("tl/meta"))["traces"].as_array().map(Vec::len), Some(1));
+}
+
+/// A recording of waits: the second thread waits from 0.2 to 0.5 s for a mutex that the first one releases.
+fn recording_of_waits() -> Option<Vec<u8>> {
+    let (start, end, offset, path) = libc()?;
+    let mut b = Builder::new();
+    b.region(1, 0, start..end, offset, 0, &[], path.as_bytes())
+        .set_header_word(at::WAIT_DOORS, wait_door::PTHREAD);
+    let [first, second] =
+        [(100, "first"), (101, "second")].map(|(tid, name)| b.thread(0, tid, name.as_bytes()));
+    let stack = b.stack(&[Frame::Return(start + 900 * 64)]);
+    for i in 1..=1000 {
+        b.sample(first, 1_000_000 * i, start + 64 * 64, 1, false, stack);
+    }
+    let mutex = WaitKind::Mutex as u64;
+    let released = HandedOn { stack, time: 500_000_000, tid: 100, kind: mutex, object: 0x1000 };
+    let (time, length) = (200_000_000, 300_000_000);
+    let wait = Wait { stack, time, length, tid: 101, kind: mutex, object: 0x1000, mutex: 0, result: 0 };
+    let mut words = [0; 16];
+    b.ring_record(first, released.time, released.released(&mut words)?);
+    b.ring_record(second, time, wait.record(&mut words)?);
+    Some(b.finish())
+}
+
+/// A recording by the wall clock: a thread runs for 0.1 s, reads from a pipe for 0.3 s and waits for a CPU for 0.1 s.
+fn recording_by_the_wall_clock() -> Option<Vec<u8>> {
+    let (start, end, offset, path) = libc()?;
+    let mut b = Builder::new();
+    b.region(1, 0, start..end, offset, 0, &[], path.as_bytes());
+    b.set_header_word(at::CLOCK_ASKED, Clock::Wall as u64).set_header_word(at::CLOCK_GOT, Clock::Wall as u64);
+    let thread = b.thread(0, 100, b"first");
+    let caller = Frame::Return(start + 900 * 64);
+    let descriptor = Some(DescriptorKind::Pipe);
+    let read = Blocked { by: BlockedBy::SystemCall, call: Some(0), descriptor };
+    let [ran, read, ready] = [None, Some(read), Some(Blocked::by(BlockedBy::RunQueue))].map(|blocked| {
+        let frames: Vec<Frame> = blocked.map(Frame::Blocked).into_iter().chain([caller]).collect();
+        b.stack(&frames)
+    });
+    for (i, (stack, waits)) in
+        (1..).zip([(ran, false); 10].into_iter().chain([(read, true); 30]).chain([(ready, true); 10]))
+    {
+        // Ten periods of the clock, 10 ms.
+        b.sample(thread, 10_000_000 * i, start + 64 * 64, 10, waits, stack);
+    }
+    Some(b.finish())
+}
+
+/// The cells of a table's rows, without what is around their text.
+fn rows_of_waits(html: &str) -> Vec<Vec<String>> {
+    let cells = |row: &str| {
+        let cells = row.split("<td").skip(1).filter_map(|cell| cell.split_once('>')?.1.split("</td>").next());
+        cells.map(str::to_owned).collect()
+    };
+    html.split("<tr data-ns=\"").skip(1).map(cells).collect()
+}
+
+#[test]
+fn waits_are_in_the_lanes_of_their_threads_and_in_a_table_of_the_range() {
+    let (Some(waits), Some(wall)) = (recording_of_waits(), recording_by_the_wall_clock()) else {
+        return pct_kit::skip("no libc.so.6 is mapped");
+    };
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("waits.pct"), waits).expect("written");
+    std::fs::write(dir.path().join("wall.pct"), wall).expect("written");
+    let kinds = |page: &str| -> Vec<String> {
+        let rows = page.split("data-kind=\"").skip(1).filter_map(|rest| rest.split('"').next());
+        rows.map(str::to_owned).collect()
+    };
+    let serving = Serving::new(dir.path(), &["waits.pct"]);
+    wait_for("all lanes", || serving.get("tl?tab=waits").contains("\"whole\":true").then_some(()));
+    let page = serving.get("tl?tab=waits");
+    // The second thread has no sample.
+    assert_eq!(kinds(&page), ["samples", "waits"], "{page}");
+    let rows = rows_of_waits(&page);
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_eq!(rows[0][..5], ["300.0 ms", "100.0%", "1", "300.0 ms", "mutex 0x1000"], "{rows:?}");
+    // What is waited for stands in the notes too: how many records were lost.
+    assert!(page.contains("1 waits; 0 records lost"), "{page}");
+    let serving = Serving::new(dir.path(), &["wall.pct"]);
+    wait_for("all lanes", || serving.get("tl?tab=waits").contains("\"whole\":true").then_some(()));
+    let page = serving.get("tl?tab=waits");
+    assert_eq!(kinds(&page), ["ran", "waits"], "{page}");
+    assert!(page.contains("50 samples"), "all of them are counted");
+    let rows: Vec<Vec<String>> = rows_of_waits(&page).into_iter().map(|row| row[..5].to_vec()).collect();
+    let row = |cells: [&str; 5]| cells.map(str::to_owned).to_vec();
+    let expected = [
+        row(["300.0 ms", "100.0%", "1", "300.0 ms", "read pipe"]),
+        row(["100.0 ms", "100.0%", "1", "100.0 ms", "a CPU"]),
+    ];
+    assert_eq!(rows, expected);
 }
