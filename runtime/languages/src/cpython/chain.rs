@@ -23,7 +23,7 @@
 use crate::ThreadMemory;
 
 use super::find::Interpreter;
-use super::layout::{Entries, FirstFrame, FrameSize};
+use super::layout::{Entries, FirstFrame, FrameSize, plausible};
 
 /// Which native frame runs a Python frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -74,11 +74,6 @@ const CHUNK_HEAD: u64 = 24;
 /// Groups and boundaries passed without storing a frame.
 const MOST_EMPTY: usize = 4096;
 
-/// Can `address` be that of an object or frame?
-const fn plausible(address: u64) -> bool {
-    address & 7 == 0 && address > 4096 && address >> 47 == 0
-}
-
 /// Longest distance on the C stack between two calls of the bytecode loop that is believed.
 const LONGEST_STRETCH: u64 = 64 << 20;
 
@@ -107,6 +102,9 @@ pub fn walk<M: ThreadMemory, R: Iterator<Item = u64> + Clone>(
     thread: &Standing<R>,
     out: &mut [PythonFrame],
 ) -> Result<Chain, Torn> {
+    if !plausible(state) {
+        return Err(Torn);
+    }
     let mut walk = Walk { memory, interpreter, state, out, frames: 0, stack: FrameStack::default() };
     match interpreter.layout.first {
         FirstFrame::Object { at } => {
@@ -413,5 +411,32 @@ impl<M: ThreadMemory> Walk<'_, M> {
         // The memory believes in the last chunk that it was told of.
         self.memory.trust(current.low, current.high);
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::LAYOUTS;
+    use super::*;
+    use pct_elf::BytesAt;
+
+    impl ThreadMemory for BytesAt<'_> {}
+
+    #[test]
+    fn a_state_that_cannot_be_one_is_not_read() {
+        let memory = BytesAt { at: u64::MAX - 0xfff, bytes: &[0; 0xfff] };
+        for layout in &LAYOUTS {
+            let interpreter = Interpreter {
+                layout,
+                version: 0,
+                runtime: 0x10000,
+                code_type: 0x20000,
+                bytecode_loop: (0, 0),
+            };
+            let standing = Standing { stack_pointer: 0, registers: core::iter::empty() };
+            for state in [u64::MAX, u64::MAX - 7, u64::MAX - 0x7ff, 1 << 63, 0] {
+                assert_eq!(walk(&memory, &interpreter, state, &standing, &mut []), Err(Torn), "{state:#x}");
+            }
+        }
     }
 }

@@ -8,7 +8,7 @@
 
 use pct_elf::{Image, Memory, Segment, Symbols, segment_flag, segment_kind};
 
-use super::layout::{Instruction, Layout, TYPE_OF_OBJECT};
+use super::layout::{Instruction, Layout, TYPE_OF_OBJECT, plausible};
 use crate::ThreadMemory;
 
 /// An interpreter in a process. Plain data: it can be copied into a table that handlers read.
@@ -103,6 +103,10 @@ impl Interpreter {
         };
         let minor = minor.ok_or(Refused::NoVersion)?;
         let layout = Layout::for_minor(minor).ok_or(Refused::Version(minor))?;
+        // A damaged table of symbols may name any address. Offsets are added to these without a check.
+        if !plausible(runtime) || !plausible(code_type) {
+            return Err(Refused::Layout(minor));
+        }
         let bytecode_loop = symbols
             .find(memory, b"_PyEval_EvalFrameDefault")
             .map_or((0, 0), |s| (s.address, s.address.saturating_add(s.bytes)));
@@ -182,7 +186,7 @@ impl Interpreter {
             attached = Some(current == state && state != 0);
             // A thread that runs a subinterpreter holds the GIL by another state than its key's.
             if current != state
-                && current != 0
+                && plausible(current)
                 && memory.read_of_others(current + layout.thread_id) == Some(thread)
             {
                 (state, attached) = (current, Some(true));
@@ -228,7 +232,8 @@ impl ThreadData {
         let table = libc.find(memory, b"_thread_db_pthread_specific")?.address;
         let entry = libc.find(memory, b"_thread_db_sizeof_pthread_key_data")?.address;
         let number = libc.find(memory, b"_thread_db_pthread_tid")?.address;
-        let (blocks, tid) = (memory.half(table + 8)?, memory.half(number + 8)?);
+        let [blocks, tid] = [table, number].map(|at| memory.half(at.checked_add(8)?));
+        let (blocks, tid) = (blocks?, tid?);
         let bytes = memory.half(entry)?;
         (u64::from(bytes) == ENTRY_BYTES && blocks < 1 << 16 && tid < 1 << 16)
             .then_some(ThreadData { blocks: u64::from(blocks), tid: u64::from(tid) })
@@ -258,7 +263,7 @@ fn minor_in_path(path: &[u8]) -> Option<u8> {
 
 /// Offset that a type publishes for its member `name`.
 fn member<M: Memory>(memory: &M, of_type: u64, name: &[u8]) -> Option<u64> {
-    let list = memory.read_word(of_type + MEMBERS_OF_TYPE)?;
+    let list = memory.read_word(of_type.checked_add(MEMBERS_OF_TYPE)?)?;
     for index in 0..MOST_MEMBERS {
         let at = list.checked_add(index * MEMBER_BYTES)?;
         let text = memory.read_word(at)?;
@@ -301,6 +306,7 @@ fn frame_members_agree<M: Memory>(memory: &M, frame_type: u64, layout: &Layout) 
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
 
     /// Where the interpreters of a process are listed, and nothing else.
@@ -333,6 +339,56 @@ mod tests {
             assert!(has_several(0x7000, 0x5000));
             assert!(!has_several(0x5000, 0x5000));
             assert!(!has_several(0, 0), "before the first and after the last");
+        }
+    }
+
+    /// A table of these symbols, all in one chain, at address 0.
+    fn symbols(table: &[(&str, u64)]) -> (std::vec::Vec<u8>, Symbols) {
+        let (hash, entries) = (0x80_u64, 0x100_u64);
+        let strings = entries + 24 * (1 + table.len() as u64);
+        let mut image = std::vec![0_u8; 0x400];
+        let mut write = |at: u64, octets: &[u8]| {
+            image[at as usize..][..octets.len()].copy_from_slice(octets);
+        };
+        let mut name_at = 1;
+        for (i, (name, address)) in (1..).zip(table) {
+            let entry = entries + 24 * u64::from(i);
+            write(entry, &u32::to_le_bytes(name_at));
+            write(entry + 4, &[1, 0, 1, 0]);
+            write(entry + 8, &address.to_le_bytes());
+            write(strings + u64::from(name_at), name.as_bytes());
+            name_at += name.len() as u32 + 1;
+            // Each is the next one of the symbol behind it.
+            write(hash + 12 + 4 * u64::from(i), &u32::to_le_bytes(i - 1));
+        }
+        let count = table.len() as u32;
+        write(hash, &[1, count + 1, count].map(u32::to_le_bytes).concat());
+        for (i, (tag, value)) in (0..).zip([(4, hash), (5, strings), (6, entries), (10, 0x200_u64)]) {
+            write(16 * i, &[tag, value].map(u64::to_le_bytes).concat());
+        }
+        let found = Symbols::new(&image.as_slice(), 0, 0).expect("tables");
+        (image, found)
+    }
+
+    #[test]
+    fn symbols_may_have_any_address() {
+        for wild in [u64::MAX, u64::MAX - 7, 1 << 63] {
+            for minor in [8, 12] {
+                let path = std::format!("/usr/bin/python3.{minor}");
+                for (runtime, code, frame) in [(wild, 8192, 8192), (8192, wild, 8192)] {
+                    let (image, symbols) = symbols(&[("PyFrame_Type", frame), ("PyType_Type", 8192)]);
+                    let memory = image.as_slice();
+                    let checked = Interpreter::checked(&memory, &symbols, path.as_bytes(), runtime, code);
+                    assert_eq!(checked, Err(Refused::Layout(minor)));
+                    assert!(!frame_members_agree(&memory, wild, Layout::for_minor(8).expect("a layout")));
+                }
+            }
+            let (image, symbols) = symbols(&[
+                ("_thread_db_pthread_specific", wild),
+                ("_thread_db_sizeof_pthread_key_data", 8),
+                ("_thread_db_pthread_tid", wild),
+            ]);
+            assert_eq!(ThreadData::find(&image.as_slice(), &symbols), None);
         }
     }
 
