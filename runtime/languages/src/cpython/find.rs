@@ -56,7 +56,8 @@ const fn version_of(minor: u8) -> u32 {
     u32::from_be_bytes([3, minor, 0, 0])
 }
 
-/// Most interpreters of a process, and threads of one, that are looked through.
+/// Most interpreters of a process, and threads of all of them, that are looked through. A list that was changed in
+/// between may have no end, and so may each list of threads in it.
 const MOST_INTERPRETERS: usize = 1024;
 const MOST_THREADS: usize = 1 << 16;
 /// Longest list of a type's members.
@@ -142,15 +143,14 @@ impl Interpreter {
     pub fn control_block<M: Memory>(&self, memory: &M, data: &ThreadData, tid: u32) -> Option<u64> {
         let layout = self.layout;
         let mut interpreter = memory.read_word(self.runtime + layout.interpreters)?;
+        let mut threads_left = MOST_THREADS;
         for _ in 0..MOST_INTERPRETERS {
             if interpreter == 0 {
                 return None;
             }
             let mut state = memory.read_word(interpreter.checked_add(layout.first_state)?)?;
-            for _ in 0..MOST_THREADS {
-                if state == 0 {
-                    break;
-                }
+            while state != 0 {
+                threads_left = threads_left.checked_sub(1)?;
                 let thread = memory.read_word(state.checked_add(layout.thread_id)?)?;
                 if memory.half(thread.checked_add(data.tid)?) == Some(tid) {
                     return Some(thread);
@@ -339,6 +339,41 @@ mod tests {
             assert!(has_several(0x7000, 0x5000));
             assert!(!has_several(0x5000, 0x5000));
             assert!(!has_several(0, 0), "before the first and after the last");
+        }
+    }
+
+    /// Words of a memory at an address; what else is there is 0. How many words were read.
+    struct Ring {
+        words: [(u64, u64); 4],
+        reads: core::cell::Cell<usize>,
+    }
+
+    impl Memory for Ring {
+        fn copy(&self, at: u64, into: &mut [u8]) -> bool {
+            self.reads.set(self.reads.get() + 1);
+            let word = self.words.iter().find(|(place, _)| *place == at).map_or(0, |(_, word)| *word);
+            into.iter_mut().zip(word.to_le_bytes()).for_each(|(to, from)| *to = from);
+            true
+        }
+    }
+
+    #[test]
+    fn lists_without_an_end_are_left() {
+        for layout in (8..=13).filter_map(Layout::for_minor) {
+            let interpreter =
+                Interpreter { layout, version: 0, runtime: 0x10000, code_type: 0, bytecode_loop: (0, 0) };
+            let data = ThreadData { blocks: 0x300, tid: 0x2d0 };
+            // The thread's state comes next to itself, and so does the interpreter.
+            let (listed, state) = (0x20000, 0x30000);
+            let words = [
+                (0x10000 + layout.interpreters, listed),
+                (listed + layout.next_interpreter, listed),
+                (listed + layout.first_state, state),
+                (state + layout.next_state, state),
+            ];
+            let memory = Ring { words, reads: 0.into() };
+            assert_eq!(interpreter.control_block(&memory, &data, 1), None);
+            assert!(memory.reads.get() <= 3 * MOST_THREADS + 2, "{}", memory.reads.get());
         }
     }
 
