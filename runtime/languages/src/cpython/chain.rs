@@ -71,8 +71,10 @@ const MOST_CHUNKS: usize = 64;
 const LARGEST_STATE: u64 = 4096;
 /// Bytes before the frames of a chunk: {previous, size, top}.
 const CHUNK_HEAD: u64 = 24;
-/// Groups and boundaries passed without storing a frame.
-const MOST_EMPTY: usize = 4096;
+/// Boundaries between groups that one walk passes. They take no room, and a damaged chain may lead back to one.
+const MOST_BOUNDARIES: u32 = 4096;
+/// Chunks that one walk looks at. A frame that lies in none of them, as those of generators do, has all looked at.
+const MOST_CHUNK_LOOKS: u32 = 1 << 14;
 
 /// Longest distance on the C stack between two calls of the bytecode loop that is believed.
 const LONGEST_STRETCH: u64 = 64 << 20;
@@ -105,7 +107,16 @@ pub fn walk<M: ThreadMemory, R: Iterator<Item = u64> + Clone>(
     if !plausible(state) {
         return Err(Torn);
     }
-    let mut walk = Walk { memory, interpreter, state, out, frames: 0, stack: FrameStack::default() };
+    let mut walk = Walk {
+        memory,
+        interpreter,
+        state,
+        out,
+        frames: 0,
+        stack: FrameStack::default(),
+        boundaries_left: MOST_BOUNDARIES,
+        chunk_looks_left: MOST_CHUNK_LOOKS,
+    };
     match interpreter.layout.first {
         FirstFrame::Object { at } => {
             let head = walk.read_word(state + at)?;
@@ -159,6 +170,9 @@ struct Walk<'a, M> {
     out: &'a mut [PythonFrame],
     frames: usize,
     stack: FrameStack,
+    /// Counted over all chains that are tried: each register may lead to one.
+    boundaries_left: u32,
+    chunk_looks_left: u32,
 }
 
 /// A chunk of the thread's frame stack. Frames lie in it from `low` on, below `high`.
@@ -232,7 +246,6 @@ impl<M: ThreadMemory> Walk<'_, M> {
         let layout = self.interpreter.layout;
         let read = &layout.read;
         let mut frame = head;
-        let mut empty = 0;
         // Where the innermost group lies; the loops whose groups come next, and what called the first.
         let mut innermost = layout.frame_size.is_some();
         let top = self.stack.high;
@@ -258,10 +271,7 @@ impl<M: ThreadMemory> Walk<'_, M> {
                     {
                         last.owner = Owner::Holding(frame);
                     }
-                    empty += 1;
-                    if empty > MOST_EMPTY {
-                        return Err(Torn);
-                    }
+                    self.boundaries_left = self.boundaries_left.checked_sub(1).ok_or(Torn)?;
                     frame = previous;
                     if core::mem::take(&mut innermost) {
                         self.must_be_current(frame, inner)?;
@@ -400,6 +410,8 @@ impl<M: ThreadMemory> Walk<'_, M> {
         // Outwards to older chunks; the younger ones are not needed any more.
         let mut chunk = current.chunk;
         for _ in 0..MOST_CHUNKS {
+            let Some(left) = self.chunk_looks_left.checked_sub(1) else { break };
+            self.chunk_looks_left = left;
             let Some(older) = self.memory.read_word(chunk).filter(|older| *older != 0) else { break };
             let Some(stack) = self.chunk(older) else { break };
             if frame >= stack.low && frame < stack.high {
@@ -416,11 +428,62 @@ impl<M: ThreadMemory> Walk<'_, M> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layout::LAYOUTS;
+    use super::super::layout::{LAYOUTS, Layout};
     use super::*;
     use pct_elf::BytesAt;
 
     impl ThreadMemory for BytesAt<'_> {}
+
+    /// Words at addresses; what else is there is 0. How many were read.
+    struct Sparse<const N: usize> {
+        words: [(u64, u64); N],
+        reads: core::cell::Cell<u32>,
+    }
+
+    impl<const N: usize> pct_elf::Memory for Sparse<N> {
+        fn copy(&self, at: u64, into: &mut [u8]) -> bool {
+            self.reads.set(self.reads.get() + 1);
+            let word = self.words.iter().find(|(place, _)| *place == at & !7).map_or(0, |(_, word)| *word);
+            let octets = word.to_le_bytes().into_iter().cycle().skip((at & 7) as usize);
+            into.iter_mut().zip(octets).for_each(|(to, from)| *to = from);
+            true
+        }
+    }
+
+    impl<const N: usize> ThreadMemory for Sparse<N> {}
+
+    /// Every register holds the frame of a generator, which leads to a boundary that comes next to itself; the frame
+    /// stack's only chunk comes next to itself too.
+    #[test]
+    fn rings_cost_no_more_the_more_registers_lead_to_them() {
+        let (state, chunk, generator, boundary, code) = (0x20000, 0x30000, 0x40000, 0x50000, 0x60000);
+        let layout = Layout::for_minor(13).expect("a layout");
+        let code_type = 0x70000;
+        let interpreter =
+            Interpreter { layout, version: 0, runtime: 0x10000, code_type, bytecode_loop: (0, 0) };
+        let owner = layout.owner.expect("3.13 has owners");
+        let owned_by = |owner_kind: u8| u64::from(owner_kind) << (8 * (owner & 7));
+        let (datastack, _) = layout.datastack.expect("3.13 has a frame stack");
+        let FirstFrame::Current { at } = layout.first else { panic!("{:?}", layout.first) };
+        let words = [
+            (state + at, boundary + 8),
+            (state + datastack, chunk),
+            (chunk, chunk),
+            (chunk + 8, 0x100),
+            (generator + layout.code, code),
+            (generator + layout.previous, boundary),
+            (generator + (owner & !7), owned_by(OWNED_BY_GENERATOR)),
+            (boundary + layout.previous, boundary),
+            (boundary + (owner & !7), owned_by(OWNED_BY_C_STACK)),
+            (code + 8, code_type),
+        ];
+        let memory = Sparse { words, reads: 0.into() };
+        let standing = Standing { stack_pointer: 0, registers: core::iter::repeat_n(generator, 48) };
+        let mut out = [PythonFrame::default(); 8];
+        assert_eq!(walk(&memory, &interpreter, state, &standing, &mut out), Err(Torn));
+        let most = 8 * MOST_BOUNDARIES + 2 * MOST_CHUNK_LOOKS + 48 * 100;
+        assert!(memory.reads.get() <= most, "{} reads", memory.reads.get());
+    }
 
     #[test]
     fn a_state_that_cannot_be_one_is_not_read() {
