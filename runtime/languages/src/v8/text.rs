@@ -93,6 +93,11 @@ impl Text {
         let flat = self.flat(memory, layout)?;
         let mut used = 0;
         let mut high: Option<u32> = None;
+        // Halves of pairs that stand alone are dropped, and a string may have nothing else. All other characters have
+        // an octet at least, so more of them than these find no room.
+        let most = u32::try_from(out.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let length = flat.length.min(most);
+        let flat = Flat { length, ..flat };
         let mut is_whole = true;
         flat.each(memory, |unit| {
             let unit = u32::from(unit);

@@ -280,6 +280,20 @@ fn strings_of_each_form_are_written_as_utf8() {
     }
 }
 
+/// Halves of pairs alone take no room, so the room does not end the text.
+#[test]
+fn of_a_string_no_more_is_read_than_may_have_room() {
+    let mut heap = Heap::new();
+    let halves = heap.string(TWO, 6000, &[0x00, 0xd8].repeat(6000));
+    // What lies behind the first piece is not there.
+    heap.memory.half(halves - 1 + 12, 1 << 29);
+    assert_eq!(heap.written(halves).as_deref(), Some("…"));
+    let pairs = heap.wide(&"🙂".repeat(40));
+    assert_eq!(heap.written(pairs), Some("🙂".repeat(16) + "…"));
+    let exact = heap.text(&"x".repeat(64));
+    assert_eq!(heap.written(exact), Some("x".repeat(64)));
+}
+
 fn lines_before(heap: &Heap, source: &Text, character: u32) -> Option<u32> {
     let mut counted = CountedLines::NOTHING;
     counted.before(&heap.memory, &NODE_20, (1, source), character)
