@@ -1,5 +1,6 @@
 //! The map of the house holds: crates depend on each other only as ARCHITECTURE.md says, and inside a crate no modules
-//! depend on each other in a circle. Lines of prose are narrow enough to be read, and casts are few.
+//! depend on each other in a circle. What it names is there. Lines of prose are narrow enough to be read, and casts are
+//! few.
 //!
 //! A circle means that none of its files can be read or tested without the others. No circle of files is allowed. Where
 //! circles of folders are left, `FOLDERS` names them; the list may only become shorter.
@@ -8,6 +9,7 @@ mod arrows;
 mod casts;
 mod crates;
 mod names;
+mod paths;
 mod prose;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -85,6 +87,13 @@ fn the_map_is_narrow_enough_to_be_read_in_a_terminal() {
     let page = std::fs::read_to_string(crates::root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
     let wide: Vec<&str> = page.lines().filter(|line| line.chars().count() > 110).collect();
     assert!(wide.is_empty(), "more than 110 columns:\n{}", wide.join("\n"));
+}
+
+#[test]
+fn what_the_map_names_is_there() {
+    let page = std::fs::read_to_string(crates::root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let gone = paths::gone(&page, &crates::root());
+    assert!(gone.is_empty(), "ARCHITECTURE.md names what is not there: {}", gone.join(", "));
 }
 
 #[test]
