@@ -200,8 +200,7 @@ impl Board {
         for (_, group) in groups {
             if !group.is_shown {
                 board.hidden += group.rows.len();
-                let sampled =
-                    group.rows.iter().filter(|row| matches!(row.kind, LaneKind::Samples | LaneKind::Ran));
+                let sampled = group.rows.iter().filter(|row| row.kind.is_of_samples());
                 board.hidden_ns += sampled.map(|row| row.sum.w).sum::<u64>();
                 continue;
             }

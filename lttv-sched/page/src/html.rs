@@ -374,7 +374,7 @@ fn own_name<'n>(row: &BoardRow, name: &'n str) -> &'n str {
 /// Whether a lane of waits stands below the samples of its thread, whose name it need not have then.
 fn belongs_below(row: &BoardRow, above: &BoardRow) -> bool {
     let is_one_thread = row.of == above.of && row.id.trace == above.id.trace;
-    row.kind == LaneKind::Waits && matches!(above.kind, LaneKind::Samples | LaneKind::Ran) && is_one_thread
+    row.kind == LaneKind::Waits && above.kind.is_of_samples() && is_one_thread
 }
 
 fn lanes_markup(board: &Board, view: &View, span: (i64, i64)) -> Markup {
@@ -419,7 +419,7 @@ pub(crate) fn lanes(store: &Store, view: &View) -> String {
 fn legend(board: &Board) -> Markup {
     let states = board.rows.iter().any(|row| matches!(row.kind, LaneKind::Cpu | LaneKind::Thread));
     let mut heights: Vec<&str> = Vec::new();
-    for row in board.rows.iter().filter(|row| matches!(row.kind, LaneKind::Samples | LaneKind::Ran)) {
+    for row in board.rows.iter().filter(|row| row.kind.is_of_samples()) {
         if !heights.contains(&row.time.height()) {
             heights.push(row.time.height());
         }

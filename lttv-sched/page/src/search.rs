@@ -69,7 +69,7 @@ fn in_samples(store: &Store, text: &str, hits: &mut Hits) {
         for (time, thread) in found {
             let tid = recording.threads.get(thread).map(|thread| LaneOf::Thread(thread.tid.into()));
             let of_thread = tid.and_then(|of| lanes.get(trace)?.get(&of)).into_iter().flatten();
-            let of_thread = of_thread.filter(|(kind, _)| matches!(kind, LaneKind::Samples | LaneKind::Ran));
+            let of_thread = of_thread.filter(|(kind, _)| kind.is_of_samples());
             hits.add(time, of_thread.map(|(_, lane)| *lane));
         }
         hits.total = before + total;
@@ -116,8 +116,7 @@ fn places<'l>(
         tid.map(LaneOf::Thread),
     ];
     let all = of.into_iter().flatten().filter_map(|of| lanes.get(&of)).flatten();
-    all.filter(|(kind, _)| !matches!(kind, LaneKind::Samples | LaneKind::Ran | LaneKind::Waits))
-        .map(|(_, lane)| *lane)
+    all.filter(|(kind, _)| !kind.is_of_samples() && *kind != LaneKind::Waits).map(|(_, lane)| *lane)
 }
 
 /// The marks of each lane in what is seen, one for a pixel at most.

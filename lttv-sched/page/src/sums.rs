@@ -49,7 +49,7 @@ pub(crate) struct ViewSums {
 
 /// Whether items of a lane are counted in the strip: each event and each sample is in one such lane.
 pub(crate) fn is_counted(kind: LaneKind) -> bool {
-    matches!(kind, LaneKind::Samples | LaneKind::Ran | LaneKind::Events)
+    kind.is_of_samples() || kind == LaneKind::Events
 }
 
 /// What a cell has of [from, to). Of a bucket that reaches over an end it is as much as its part inside: nothing finer

@@ -35,6 +35,11 @@ impl LaneKind {
             LaneKind::Waits => "waits",
         }
     }
+
+    /// Whether a lane has the samples of a thread.
+    pub fn is_of_samples(self) -> bool {
+        matches!(self, LaneKind::Samples | LaneKind::Ran)
+    }
 }
 
 /// What tells a lane from the others of its kind.

@@ -246,9 +246,12 @@ function nameOf(full) {
 
 // ---- drawing
 
-// Part of a lane's height that samples or events fill in so many ns.
+// Whether a lane has the samples of a thread.
+function ofSamples(kind) { return kind === "samples" || kind === "ran"; }
+
+// Part of a lane's height that samples, waits or events fill in so many ns.
 function part_of(kind, n, w, ns) {
-  return kind === "samples" || kind === "ran" || kind === "waits" ? Math.min(1, w / ns) : Math.min(1, Math.max(0.3, Math.log2(1 + n) / 12));
+  return ofSamples(kind) || kind === "waits" ? Math.min(1, w / ns) : Math.min(1, Math.max(0.3, Math.log2(1 + n) / 12));
 }
 // The first bucket over which a cell is drawn; `before` is the end of the cell before it, if there is one. A sample
 // stands for CPU time since the sample before: it is drawn as a share of all that time, of eight periods at most; of
@@ -541,7 +544,7 @@ function tell(x, y) {
       if (place < c[j] || place >= c[j] + c[j + 1]) continue;
       var k = c[j + 4], known = nameOf(row.id.slice(0, row.id.indexOf(".") + 1) + (k < 0 ? -1 - k : k));
       text += "   " + (k < 0 ? "about " : "") + (known ? known.name + (known.object ? "  " + known.object : "") : "?");
-      if (row.kind === "samples" || row.kind === "ran") text += "   " + grouped(c[j + 2]) + " samples, " + duration(c[j + 3]) + " " + row.element.dataset.clock + " in " + duration(bucket) + ", top " + Math.round(c[j + 5] / Math.max(1, c[j + 3]) * 100) + " %";
+      if (ofSamples(row.kind)) text += "   " + grouped(c[j + 2]) + " samples, " + duration(c[j + 3]) + " " + row.element.dataset.clock + " in " + duration(bucket) + ", top " + Math.round(c[j + 5] / Math.max(1, c[j + 3]) * 100) + " %";
       else if (row.kind === "waits") text += "   " + Math.round(c[j + 3] / bucket * 100) + " % of " + duration(bucket) + (c[j + 2] ? ", " + grouped(c[j + 2]) + (c[j + 2] === 1 ? " wait begins" : " waits begin") : "");
       else if (row.kind === "events") text += "   " + grouped(c[j + 2]) + " events in " + duration(bucket);
       else text += "   " + Math.round(c[j + 5] / bucket * 100) + " % of " + duration(bucket) + ", ran " + (c[j + 6] / bucket * 100).toFixed(1) + " %" + (c[j + 2] ? ", " + c[j + 2] + " changes" : "");
