@@ -3,6 +3,7 @@
 //! `live::` holds processes by ptrace. `hotspot` and `v8` are exact.
 
 mod hotspot;
+mod node_20;
 mod other;
 mod pages;
 mod v8;

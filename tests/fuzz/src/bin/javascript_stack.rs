@@ -2,41 +2,19 @@
 //! offsets; functions in the places of native frames, and what they say of themselves.
 #![no_main]
 
+#[path = "../../../../runtime/languages/tests/it/node_20.rs"]
+mod node_20;
+
 use std::cell::Cell;
 
 use libfuzzer_sys::fuzz_target;
+use node_20::NODE_20;
 use pct_elf::Image;
 use pct_fuzz::{BASE, FuzzedMemory, USER_END, split_head};
 use pct_languages::v8::find::{MappedPart, copies, find, is_v8, part_with_frame_pointers};
 use pct_languages::v8::text::{CountedLines, Text};
 use pct_languages::v8::{Function, Layout, Weaver};
 use pct_unwind::Placed;
-
-/// The layout that node 20 publishes.
-const NODE_20: Layout = Layout {
-    version: 11 << 16 | 3,
-    map_type: 12,
-    function_shared: 24,
-    shared_name: 16,
-    shared_script: 32,
-    shared_counts: 40,
-    shared_flags: 48,
-    script_source: 8,
-    script_name: 16,
-    script_id: 64,
-    string_length: 12,
-    octets: 16,
-    wide: 16,
-    cons: (16, 24),
-    sliced: (16, 24),
-    thin: 16,
-    external: 24,
-    scope_head: 3,
-    functions: (2066, 2082),
-    shared_type: 262,
-    scope_type: 261,
-    script_type: 167,
-};
 
 /// Room for names.
 const NAME: usize = 64;
