@@ -97,9 +97,9 @@ pub struct Wait {
     pub to_ns: i64,
     /// What for, as lanes tell it: a place in [`RecordedWaits::names`].
     pub name: u32,
-    /// What for exactly, and the function that waited: places in [`RecordedWaits::texts`].
+    /// What for exactly, a lock for instance: a place in [`RecordedWaits::texts`].
     pub object: u32,
-    /// The function that waited.
+    /// The function that waited: a place in the same list.
     pub place: u32,
     /// Who ended it; none: that is not known.
     pub ended_by: Option<EndedBy>,

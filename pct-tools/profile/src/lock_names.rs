@@ -76,7 +76,7 @@ const OF_LIBC: &[(&str, WaitKind)] = &[
     ("pthread_clockjoin_ex", WaitKind::Join),
 ];
 
-/// What a function of the C library waits for; `None`: it is none of those that wait for other threads.
+/// What a function of the C library waits for; `None`: it does not wait for other threads.
 pub(crate) fn kind_in_libc(name: &str) -> Option<WaitKind> {
     let name = name.strip_prefix("__GI_").unwrap_or(name).trim_start_matches('_');
     let name = name.strip_prefix("new_").unwrap_or(name);

@@ -328,6 +328,7 @@ impl Layout {
         u32::try_from(bytes).ok()
     }
 }
+
 /// Can `address` be that of an object, a frame or a thread's state? Then no offset of a layout added to it overflows.
 pub(super) const fn plausible(address: u64) -> bool {
     address & 7 == 0 && address > 4096 && address >> 47 == 0

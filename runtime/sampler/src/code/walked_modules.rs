@@ -35,7 +35,7 @@ static MET_UNKNOWN: AtomicBool = AtomicBool::new(false);
 
 /// An interpreter's object was there at the last look, but it was not up yet.
 static AWAITS_INTERPRETER: AtomicBool = AtomicBool::new(false);
-/// How many looks samples have made meanwhile.
+/// How many looks samples have made while an interpreter was awaited.
 static LOOKED_FOR_INTERPRETER: AtomicU32 = AtomicU32::new(0);
 /// Most of them: an object may be there whose interpreter is never started.
 const MOST_FOR_INTERPRETER: u32 = 128;
@@ -108,7 +108,7 @@ pub(super) fn awaits_interpreter() -> bool {
         && LOOKED_FOR_INTERPRETER.load(Ordering::Relaxed) < MOST_FOR_INTERPRETER
 }
 
-/// A sample looks meanwhile.
+/// A sample looks while an interpreter is awaited.
 pub(super) fn note_look_for_interpreter() {
     LOOKED_FOR_INTERPRETER.fetch_add(1, Ordering::Relaxed);
 }
