@@ -3,9 +3,9 @@
 pub mod memory;
 
 use pct_icicle::{GroupWeights, Hint, Palette, Tree};
-use pct_profile::model::{Cell, FunctionId, Profile};
+use pct_profile::model::{Cell, Profile};
 use pct_profile::tree::NodeId;
-use pct_profile::{By, CallTree, Language, Quantity, Split, Unit};
+use pct_profile::{By, CallTree, Quantity, Split, Unit};
 use rustc_hash::FxHashMap;
 
 /// The call tree as a tree of weighted names. Weights are in the [`unit()`] of the profile. With `reverse`, hot
@@ -41,19 +41,11 @@ pub fn unit(profile: &Profile) -> String {
     }
 }
 
-/// What decides a function's colour: its language, or for machine code its object.
-pub fn group(profile: &Profile, function: FunctionId) -> &str {
-    match profile.language(function) {
-        Language::Native => profile.objects[profile.functions[function].object].name(),
-        language => language.name(),
-    }
-}
-
 /// The weight of each group of functions in the whole profile, whichever part of it is shown: it decides the colours.
 pub fn groups(profile: &Profile) -> GroupWeights {
     let mut of: FxHashMap<&str, u64> = FxHashMap::default();
     for cell in &profile.cells {
-        *of.entry(group(profile, profile.leaf(cell.stack))).or_default() += cell.weight.cpu_ns();
+        *of.entry(profile.group(profile.leaf(cell.stack))).or_default() += cell.weight.cpu_ns();
     }
     let whole = of.values().sum();
     GroupWeights { whole, of: of.into_iter().map(|(name, weight)| (name.to_owned(), weight)).collect() }
@@ -72,7 +64,7 @@ fn add(
         let node = &calls.nodes[id];
         let at = tree.child(parent, &node.label.name(profile));
         match node.label.function(profile) {
-            Some(function) => tree.set_group(at, group(profile, function)),
+            Some(function) => tree.set_group(at, profile.group(function)),
             None => tree.set_hint(at, Hint::Other),
         }
         weigh(tree, at, weight(node.ends.cpu_ns()));

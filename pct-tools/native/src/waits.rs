@@ -4,10 +4,10 @@ use crate::facts::{Branch, Trie};
 use crate::graph::Proc;
 use pct_deep::waited::{WaitFacts, WaitStack, WaitTable, WaitedFacts};
 use pct_deep::{Id as _, PsId};
+use pct_profile::Profile;
 use pct_profile::model::{FunctionId, Id as _};
 use pct_profile::text::wait_digest::{WaitedRow, digest, waited_rows};
 use pct_profile::wait_views::WaitsShown;
-use pct_profile::{Language, Profile};
 
 /// Objects that are listed; the rest is counted.
 const MOST_ROWS: usize = 100;
@@ -66,15 +66,11 @@ fn stacks(profile: &Profile, procs: &[Proc], shown: WaitsShown) -> (Vec<WaitStac
     let node = |branch: Branch| {
         let id = FunctionId::from_index(branch.function);
         let function = &profile.functions[id];
-        let group = match profile.language(id) {
-            Language::Native => profile.objects[function.object].name(),
-            language => language.name(),
-        };
         WaitStack {
             parent: branch.parent,
             ps: number_of[branch.function],
             name: function.name.clone(),
-            group: group.to_owned(),
+            group: profile.group(id).to_owned(),
             total_ns: branch.total_ns,
         }
     };

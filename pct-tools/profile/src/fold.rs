@@ -166,6 +166,7 @@ impl Folding {
             let cells = profile.cells.iter().map(|cell| cell.stack);
             cells
                 .chain(profile.timeline.iter().map(|sample| sample.stack))
+                .chain(profile.over_time.iter().flat_map(|sums| &sums.cells).map(|cell| cell.stack))
                 .chain(profile.memory.stacks())
                 .chain(profile.waits.stacks())
         };
@@ -187,6 +188,9 @@ impl Folding {
         let of = |old: StackId| kept[new[old.index()].index()].expect("where samples end is used");
         for sample in &mut profile.timeline {
             sample.stack = of(sample.stack);
+        }
+        for cell in profile.over_time.iter_mut().flat_map(|sums| &mut sums.cells) {
+            cell.stack = of(cell.stack);
         }
         for stack in &mut profile.by_thread.stacks {
             *stack = stack.and_then(|old| kept[new[old.index()].index()]);

@@ -192,6 +192,31 @@ pub struct TimedSample {
     pub stack: StackId,
 }
 
+/// What was spent when: sums in slots of time that have the same length.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OverTime {
+    /// Begin of slot 0, nanoseconds since 1970: that of the recording or a little earlier, or that of the first sample
+    /// if it was taken long after the start.
+    pub begin_realtime_ns: u64,
+    /// Length of a slot in nanoseconds.
+    pub slot_ns: u64,
+    /// The sums, at most one per slot, thread and stack, in this order.
+    pub cells: Vec<SlotCell>,
+}
+
+/// What a thread spent in a stack in a slot of time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlotCell {
+    /// The slot's number.
+    pub slot: usize,
+    /// Who.
+    pub thread: ThreadId,
+    /// Where; its frame is the innermost one.
+    pub stack: StackId,
+    /// CPU time in nanoseconds, or what else [`Profile::quantity`] says.
+    pub ns: u64,
+}
+
 /// A named instant that the program set (`pct_mark`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mark {
@@ -226,6 +251,8 @@ pub struct Profile {
     pub timeline: Vec<TimedSample>,
     /// The same by thread, if that was asked for.
     pub by_thread: SamplesByThread,
+    /// The same in slots of time, if that was asked for. A window and other choices of samples do not limit it.
+    pub over_time: Option<OverTime>,
     /// Marks in order of time.
     pub marks: Vec<Mark>,
     /// How often a function calls another from a line; samplers do not know it. They are of the whole run,
@@ -319,6 +346,14 @@ impl Profile {
             ObjectKind::Module(language) => language,
             ObjectKind::Anonymous => Language::of_jit_name(&function.name),
             _ => Language::Native,
+        }
+    }
+    /// What decides a function's colour in pictures: its language, or for machine code its object.
+    #[must_use]
+    pub fn group(&self, function: FunctionId) -> &str {
+        match self.language(function) {
+            Language::Native => self.objects[self.functions[function].object].name(),
+            language => language.name(),
         }
     }
     /// The object that a frame's code lies in.

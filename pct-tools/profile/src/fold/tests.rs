@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::language::Language;
-use crate::model::{Builder, Object, ObjectKind, Process, Spent, Weight};
+use crate::model::{Builder, Object, ObjectKind, OverTime, Process, SlotCell, Spent, Weight};
 use crate::{By, CallTree, Split};
 use proptest::prelude::*;
 
@@ -28,6 +28,7 @@ fn profile(lines: &str) -> Profile {
     let has_scripts = lines.contains("js:");
     let script =
         if has_scripts { object("/srv/app.js", ObjectKind::Module(Language::JavaScript)) } else { module };
+    let mut slots = Vec::new();
     for line in lines.lines() {
         let (stack, count) = line.trim().rsplit_once(' ').expect("a count");
         let samples: u64 = count.parse().expect("a number");
@@ -50,8 +51,11 @@ fn profile(lines: &str) -> Profile {
             at = Some(b.stack(at, frame));
         }
         let weight = Weight { samples, user_ns: samples, system_ns: 0 };
-        b.add(thread, at.expect("a frame"), weight);
+        let stack = at.expect("a frame");
+        b.add(thread, stack, weight);
+        slots.push(SlotCell { slot: slots.len(), thread, stack, ns: samples });
     }
+    b.profile_mut().over_time = Some(OverTime { begin_realtime_ns: 0, slot_ns: 1, cells: slots });
     b.finish()
 }
 
@@ -218,6 +222,13 @@ proptest! {
             }
             let tree = CallTree::top_down(&after, &after.cells, By::Function, Split::Merged);
             prop_assert_eq!(tree.total, whole);
+            // What was spent when is in the same stacks.
+            let mut when: FxHashMap<StackId, u64> = FxHashMap::default();
+            for cell in &after.over_time.as_ref().unwrap().cells {
+                *when.entry(cell.stack).or_default() += cell.ns;
+            }
+            let spent = after.cells.iter().map(|cell| (cell.stack, cell.weight.user_ns));
+            prop_assert_eq!(when, spent.collect::<FxHashMap<_, _>>());
         }
     }
 }

@@ -21,6 +21,7 @@ mod memory;
 mod nameless_code;
 mod objects;
 mod options;
+mod over_time;
 pub mod pcs;
 mod process;
 mod raw;

@@ -39,6 +39,8 @@ pub struct Options {
     pub memory: WantedMemory,
     /// Waits are loaded ([`crate::Profile::waits`]).
     pub waits: bool,
+    /// What was spent when is counted in slots of time ([`crate::Profile::over_time`]).
+    pub over_time: bool,
     /// The sample type of another profiler's file that is read; `None`: the file's default. Recordings by pct have
     /// none.
     pub sample_type: Option<String>,
@@ -80,6 +82,7 @@ impl Default for Options {
             frames: Frames::default(),
             memory: WantedMemory::default(),
             waits: false,
+            over_time: false,
             sample_type: None,
             cache: None,
         }

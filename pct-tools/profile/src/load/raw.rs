@@ -11,6 +11,7 @@ use super::kernel_refusal;
 use super::memory::RawMemory;
 use super::objects::{Epochs, Objects};
 use super::options::{Error, KeptSamples, Options};
+use super::over_time::RawOverTime;
 use super::process::process_of;
 use super::refused;
 use super::spoken::{Speaking, SpokenTable, note_interpreters};
@@ -153,6 +154,8 @@ pub(super) struct Raw {
     pub(super) spoken: SpokenTable,
     pub(super) sums: FxHashMap<(u32, NodeIndex), Sum>,
     pub(super) timed: Vec<RawTimed>,
+    /// What was spent when, if that is wanted.
+    pub(super) over_time: Option<RawOverTime>,
     pub(super) marks: Vec<RawMark>,
     pub(super) whole: u64,
     /// Samples before this are left out; 0 = none.
@@ -187,6 +190,7 @@ impl Raw {
             spoken: SpokenTable::default(),
             sums: FxHashMap::default(),
             timed: Vec::new(),
+            over_time: options.over_time.then(RawOverTime::new),
             marks: Vec::new(),
             whole: 0,
             since_realtime_ns: options.since_realtime_ns,
@@ -421,7 +425,7 @@ impl Reading<'_, '_> {
     /// Counts what has gathered.
     fn count_batch(&mut self, tally: &mut Tally, batch: &mut Vec<DueSample>, whens: &Whens) {
         let mut times = Vec::new();
-        let is_kept = self.raw.kept != KeptSamples::Nowhere;
+        let is_kept = self.raw.kept != KeptSamples::Nowhere || self.raw.over_time.is_some();
         tally.count(
             batch,
             |one| {
@@ -441,8 +445,11 @@ impl Reading<'_, '_> {
         batch.clear();
     }
 
-    /// Keeps a sample by itself, if that is wanted.
+    /// Keeps a sample by itself or in its slot of time, if that is wanted.
     fn note_time(&mut self, time: u64, ns: u64, thread: u32, node: NodeIndex) {
+        if let Some(over_time) = &mut self.raw.over_time {
+            over_time.add(self.index.timeline.realtime_ns(time), ns, (thread, node));
+        }
         match self.raw.kept {
             KeptSamples::Nowhere => {}
             KeptSamples::InOrder => {

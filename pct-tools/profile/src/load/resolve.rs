@@ -129,6 +129,7 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &Options) -> Prof
     let lists = raw.by_thread.into_iter().enumerate().filter(|(_, list)| !list.is_empty());
     let lists = lists.map(|(at, list)| (threads[at], list)).collect();
     b.profile_mut().by_thread = SamplesByThread { lists, stacks: above.clone() };
+    b.profile_mut().over_time = raw.over_time.and_then(|sums| sums.finish(start, &threads, stack_of));
     for mark in raw.marks {
         let time_ns = mark.realtime_ns.saturating_sub(start);
         let thread = mark.thread.and_then(|at| threads.get(at)).copied();

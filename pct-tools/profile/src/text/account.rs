@@ -5,7 +5,7 @@ use crate::account::Spent;
 use crate::language::Language;
 use crate::latency::Latency;
 use crate::model::{Account, Cell, LOST, Loss, Profile, Spoken, Weight};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One line: total, processes, threads, samples, rate, clock.
 #[must_use]
@@ -16,7 +16,7 @@ pub fn headline(profile: &Profile) -> String {
         let whose = if profile.quantity.is_number_of_samples() {
             processes_and_threads(profile)
         } else {
-            headline_without_time(profile)
+            headline_without_time(profile, &profile.cells)
         };
         return format!("{amount} in {whose}");
     }
@@ -35,11 +35,25 @@ pub fn headline(profile: &Profile) -> String {
     )
 }
 
-/// The headline without its times, for pages that have the time of the samples beside it: two figures that differ by
-/// what was lost would puzzle there.
+/// The headline of these cells without its times, for pages that have the time of the samples beside it: two figures
+/// that differ by what was lost would puzzle there. Of a part of the profile, processes without a sample in it are not
+/// counted.
 #[must_use]
-pub fn headline_without_time(profile: &Profile) -> String {
-    format!("{}, {}", processes_and_threads(profile), samples_and_clock(profile))
+pub fn headline_without_time(profile: &Profile, cells: &[Cell]) -> String {
+    if cells.len() == profile.cells.len() && profile.account.outside_window.is_none() {
+        return format!("{}, {}", processes_and_threads(profile), samples_and_clock(profile));
+    }
+    let sampled = cells.iter().filter(|cell| profile.is_sampled(cell.stack));
+    let threads: BTreeSet<_> = sampled.map(|cell| cell.thread).collect();
+    let processes: BTreeSet<_> = threads.iter().map(|thread| profile.threads[*thread].process).collect();
+    let samples: u64 = cells.iter().map(|cell| cell.weight.samples).sum();
+    format!(
+        "{}, {}, {}{}",
+        count(processes.len() as u64, "process", "processes"),
+        count(threads.len() as u64, "thread", "threads"),
+        count(samples, "sample", "samples"),
+        clock(profile).unwrap_or_default()
+    )
 }
 
 /// Threads that have samples.

@@ -8,7 +8,7 @@ use lttv_page::windows::{
     Trees,
 };
 use lttv_page::{Window, WindowSums, Windows};
-use pct_formats::{Format, flame};
+use pct_formats::Format;
 use pct_profile::cut::{self, CutRecording, Range};
 use pct_profile::flat::Order;
 use pct_profile::fold::{Owners, Whose};
@@ -238,7 +238,7 @@ fn nodes(profile: &Profile, tree: &CallTree) -> Vec<CallNode> {
         let node = &tree.nodes[id];
         place_of[id.index()] = out.len();
         let (name, object) = names.entry(node.label).or_insert_with(|| {
-            let object = node.label.function(profile).map(|function| flame::group(profile, function));
+            let object = node.label.function(profile).map(|function| profile.group(function));
             (node.label.name(profile).into(), object.unwrap_or_default().into())
         });
         out.push(CallNode {

@@ -208,7 +208,7 @@ fn plain((path, files): (&Path, &[PathBuf]), (mut profile, time): (Profile, Time
     let threads: Vec<Thread> = threads.collect();
     let mut groups: FxHashMap<&str, Arc<str>> = FxHashMap::default();
     let functions = profile.functions.enumerate().map(|(id, function)| {
-        let group = flame::group(&profile, id);
+        let group = profile.group(id);
         Function {
             name: function.name.clone(),
             object: profile.objects[function.object].name().to_owned(),
