@@ -15,7 +15,7 @@
 //!
 //! In reading order: `palette` (a colour for each group), [`tree`] (the data), [`layout`] (tree to frames: numbers
 //! only), [`options`], [`colour`], `difference` (two profiles in one tree), [`mod@legend`], [`text`] (escaping,
-//! cutting), [`svg`](mod@draw) (frames to text).
+//! cutting), [`svg`](mod@draw) (frames to text). [`Areas`] are another picture: what was spent when.
 //!
 //! Invariants: what is not drawn (too narrow, too deep) is counted and reported in the picture. No name, link or title
 //! becomes markup. The cost is one pass over all nodes, and one over those that are wide enough to be drawn.
@@ -25,6 +25,7 @@
     deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
 )]
 
+mod areas;
 pub mod colour;
 mod difference;
 pub mod draw;
@@ -36,6 +37,7 @@ mod sheet;
 pub mod text;
 pub mod tree;
 
+pub use areas::{Area, Areas, Slice};
 pub use colour::{Hint, Key};
 pub use draw::{svg, write_svg};
 pub use layout::{DiffBy, Direction, Order};
