@@ -5,6 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use nix::sys::stat::Mode;
 use serde_json::{Value, json};
@@ -82,6 +83,11 @@ impl Browser {
 
     /// What a method of the protocol gives.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
+        self.ask(method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// What a method of the protocol gives, or the error that the browser answers.
+    fn ask(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         self.calls += 1;
         let mut message = json!({"id": self.calls, "method": method, "params": params});
         if let Some(session) = &self.session {
@@ -94,8 +100,10 @@ impl Browser {
             assert_eq!(octets.pop(), Some(0), "the browser has ended");
             let answer: Value = serde_json::from_slice(&octets).expect("JSON");
             if answer["id"] == json!(self.calls) {
-                assert_eq!(answer.get("error"), None, "{method}");
-                return answer["result"].clone();
+                return match answer.get("error") {
+                    Some(error) => Err(error.clone()),
+                    None => Ok(answer["result"].clone()),
+                };
             }
             self.heard.push(answer);
         }
@@ -109,20 +117,34 @@ impl Browser {
 
     /// The value of an expression; of a promise, what it comes to.
     pub fn eval(&mut self, script: &str) -> Value {
-        let params = json!({"expression": script, "awaitPromise": true, "returnByValue": true});
-        let result = self.call("Runtime.evaluate", params);
-        assert_eq!(result.get("exceptionDetails"), None, "{script}");
-        result["result"]["value"].clone()
+        self.evaluated(script).unwrap_or_else(|error| panic!("{script}: {error}"))
     }
 
-    /// Waits until an expression is true, as long as [`crate::wait`] does.
+    fn evaluated(&mut self, script: &str) -> Result<Value, Value> {
+        let params = json!({"expression": script, "awaitPromise": true, "returnByValue": true});
+        let result = self.ask("Runtime.evaluate", params)?;
+        assert_eq!(result.get("exceptionDetails"), None, "{script}");
+        Ok(result["result"]["value"].clone())
+    }
+
+    /// Waits until an expression is true, as long as [`crate::wait`] does. If the page goes to another address, the
+    /// next page is asked.
     pub fn until(&mut self, condition: &str) {
         let most = DEADLINE.as_millis();
         let script = format!(
             "new Promise(function(done){{var begun=performance.now();\
              (function look(){{if({condition})done(true);else if(performance.now()-begun>{most})done(false);else setTimeout(look,20)}})()}})"
         );
-        assert_eq!(self.eval(&script), json!(true), "waited a minute for {condition}");
+        let begun = Instant::now();
+        loop {
+            match self.evaluated(&script) {
+                Ok(value) => return assert_eq!(value, json!(true), "waited a minute for {condition}"),
+                // The protocol's word for a page that is left.
+                Err(error) => {
+                    assert!(error["code"] == -32000 && begun.elapsed() < DEADLINE, "{condition}: {error}");
+                }
+            }
+        }
     }
 
     /// Goes to an address and waits until its page is complete.
