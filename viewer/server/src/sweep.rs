@@ -104,6 +104,7 @@ pub fn commands(subject: &Subject, options: &SweepOptions) -> Vec<Cmd> {
     out.extend(cliques.iter().map(|&n| Cmd::Clique(n)));
     out.extend(cliques.iter().map(|&n| Cmd::CliqueRecursion(n)));
     out.extend(cliques.iter().map(|&n| Cmd::DumpClique(n)));
+    out.push(Cmd::CliqueTree(0, Cost::Time));
     for &n in &cliques {
         out.extend([Cost::Time, Cost::Callseqs].map(|c| Cmd::CliqueTree(n, c)));
     }
@@ -157,12 +158,9 @@ pub fn invalid_commands(subject: &Subject) -> Vec<Cmd> {
     };
     let mut out = Vec::new();
     for n in beyond(profile.clique_count()) {
-        out.extend([
-            Cmd::Clique(n),
-            Cmd::CliqueRecursion(n),
-            Cmd::DumpClique(n),
-            Cmd::CliqueTree(n, Cost::Words),
-        ]);
+        out.extend([Cmd::Clique(n), Cmd::CliqueRecursion(n), Cmd::DumpClique(n)]);
+        // There 0 is the root.
+        out.extend((n != 0).then_some(Cmd::CliqueTree(n, Cost::Words)));
     }
     for n in beyond(profile.ps_count()) {
         out.extend([Cmd::Proc(n), Cmd::StaticCoverage(n), Cmd::DumpPs(n), Cmd::Feedback(Some(n))]);

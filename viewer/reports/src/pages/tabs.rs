@@ -20,7 +20,9 @@ impl Ctx<'_> {
     pub(super) fn sections(&self) -> Vec<Item> {
         let is_native = self.subject.profile.is_native();
         let root = self.subject.profile.root_clique().number();
-        let is_tree = matches!(self.cmd, Cmd::CliqueTree(n, _) if *n == i64::from(root));
+        // Of a recording, parts have other numbers: there the root is told without its own.
+        let root_of_tree = if is_native { 0 } else { i64::from(root) };
+        let is_tree = matches!(self.cmd, Cmd::CliqueTree(n, _) if [0, i64::from(root)].contains(n));
         let is_root = matches!(self.cmd, Cmd::Clique(n) if *n == i64::from(root));
         let has_memory = self.subject.memory().is_some();
         let is_memory =
@@ -34,7 +36,7 @@ impl Ctx<'_> {
         if recorded.is_none_or(|r| r.side.stacks_known) {
             out.push(self.view(Cmd::Root(None), "call tree", is_root));
             let picture = if is_native { "call graph" } else { "icicle" };
-            out.push(self.view(Cmd::CliqueTree(i64::from(root), self.tree_cost()), picture, is_tree));
+            out.push(self.view(Cmd::CliqueTree(root_of_tree, self.tree_cost()), picture, is_tree));
         }
         let cost = if self.subject.times_matter() { Cost::Time } else { Cost::Callseqs };
         let by_owner = recorded.is_some_and(|r| !r.side.owners.is_empty());

@@ -98,7 +98,7 @@ pub enum Cmd {
     Search(String),
     /// The procedure with this raw name (pct's).
     ProcNamed(String),
-    /// The tree of cliques below one, as a picture (pct's).
+    /// The tree of cliques below one, as a picture (pct's). 0 is the root's, whatever its number.
     CliqueTree(i64, Cost),
     /// The stacks of a recording as a picture (pct's).
     Flame,
@@ -138,6 +138,48 @@ impl Cmd {
         match *self {
             Cmd::TopProcs { cost, incl, scope, .. } => Some(Order::Cost(CostOrder { cost, incl, scope })),
             _ => None,
+        }
+    }
+
+    /// Whether it names a procedure, a clique or a call site by a number, which is another's in another profile.
+    #[must_use]
+    pub fn is_by_number(&self) -> bool {
+        match self {
+            Cmd::Clique(_)
+            | Cmd::CliqueRecursion(_)
+            | Cmd::Proc(_)
+            | Cmd::ProcCallers { .. }
+            | Cmd::StaticCoverage(_)
+            | Cmd::DynamicCoverage(_)
+            | Cmd::VarUse(_)
+            | Cmd::DumpClique(_)
+            | Cmd::DumpPs(_)
+            | Cmd::DumpPd(_)
+            | Cmd::DumpCss(_)
+            | Cmd::DumpCsd(_)
+            | Cmd::CliqueTree(1.., _)
+            | Cmd::Feedback(Some(_)) => true,
+            Cmd::Quit
+            | Cmd::Restart
+            | Cmd::Timeout(_)
+            | Cmd::Menu
+            | Cmd::Root(_)
+            | Cmd::RecursionTypeFreq
+            | Cmd::ProgramModules
+            | Cmd::Module(_)
+            | Cmd::GettersSetters(_)
+            | Cmd::ModuleRep(_)
+            | Cmd::TopProcs { .. }
+            | Cmd::Search(_)
+            | Cmd::ProcNamed(_)
+            | Cmd::Flame
+            | Cmd::Owners
+            | Cmd::Waits(_)
+            | Cmd::Source(..)
+            | Cmd::Recordings
+            | Cmd::Diff { .. }
+            | Cmd::CliqueTree(..=0, _)
+            | Cmd::Feedback(None) => false,
         }
     }
 

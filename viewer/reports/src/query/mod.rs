@@ -13,10 +13,12 @@
 //! Invariant: printing and parsing are inverses for every part (property tests below).
 
 mod cmd;
+mod part;
 mod prefs;
 mod words;
 
 pub use cmd::{Cmd, Limit};
+pub use part::{Part, PartFilter};
 pub use prefs::{CostOrder, Fields, Order, Prefs, PrefsIndication, Unrecognised};
 pub use words::{
     AllocFields, Boxes, CallseqFields, Colour, Contour, Cost, Developer, DiffScale, DiffWhat, Group,

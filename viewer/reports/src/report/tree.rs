@@ -192,15 +192,18 @@ const PATH: usize = 8;
 /// Siblings at each of these levels.
 const SIBLINGS: usize = 14;
 
-/// The tree below a clique.
+/// The tree below a clique. The root's number may be given as 0.
 ///
 /// # Errors
 /// There is no such clique.
 pub fn create(subject: &Subject, number: i64, cost: Cost) -> Result<Arc<TreeReport>, Failure> {
     let profile = &subject.profile;
-    let clique = profile
-        .clique_id(number)
-        .ok_or_else(|| Failure(format!("There is no clique {number}: invalid clique index.")))?;
+    let clique = match number {
+        0 => Some(profile.root_clique()),
+        number => profile.clique_id(number),
+    };
+    let clique =
+        clique.ok_or_else(|| Failure(format!("There is no clique {number}: invalid clique index.")))?;
     let cost = shown_cost(profile, cost);
     subject.memos.value_of_type::<Kept>().trees.get_or((clique, cost), || {
         let mut b = Builder { subject, cost, nodes: Vec::new(), left_out: 0 };
