@@ -3,6 +3,7 @@
 
 mod call_tree;
 pub(crate) mod event_list;
+mod part;
 pub(crate) mod range;
 mod waits;
 pub(crate) mod workbench;
@@ -25,6 +26,7 @@ use crate::sums::{SlotUnit, ViewSums};
 use crate::view::{Tab, View, link};
 use crate::waits::WaitSort;
 use crate::words::{cut, duration, seconds, share, short, since};
+use part::part_in_address;
 use range::{tab_of, window_markup};
 use std::borrow::Cow;
 
@@ -56,13 +58,15 @@ pub struct Links {
     pub program: Option<String>,
     /// To the other pages about the same recording, each with its name; the first is the first page.
     pub parts: Vec<(String, String)>,
+    /// Whether such an address can be followed by the part of the recording that is seen here.
+    pub takes_part: bool,
     /// To the end of the server.
     pub quit: String,
 }
 
 impl Default for Links {
     fn default() -> Links {
-        Links { program: None, parts: Vec::new(), quit: "deep?quit".into() }
+        Links { program: None, parts: Vec::new(), takes_part: false, quit: "deep?quit".into() }
     }
 }
 
@@ -103,6 +107,7 @@ pub(crate) fn page(store: &Store, view: &View, frame: &PageParts<'_>) -> String 
     let boot = pct_text::visible_json(&boot.to_string()).replace('<', "\\u003c");
     let names: Vec<&str> = store.traces().map(|shown| short(&shown.name)).collect();
     let title = names.join(", ");
+    let part = if links.takes_part { part_in_address(store, view) } else { String::new() };
     html! {
         (DOCTYPE)
         html lang="en" data-state="painted" {
@@ -118,8 +123,8 @@ pub(crate) fn page(store: &Store, view: &View, frame: &PageParts<'_>) -> String 
                     button.theme type="button" id="theme" hidden { "light / dark" }
                 }
                 @if !links.parts.is_empty() {
-                    nav.sections aria-label="the program" {
-                        @for (name, address) in &links.parts { a href=(address) { (name) } }
+                    nav.sections aria-label="the program" data-takes-part[links.takes_part] {
+                        @for (name, address) in &links.parts { a href={ (address) (part) } data-whole=(address) { (name) } }
                         span aria-current="page" { "timeline" }
                     }
                 }

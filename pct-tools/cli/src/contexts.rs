@@ -49,22 +49,29 @@ pub fn made(profile: &mut Profile, look: &Look, fold: &Fold) -> Result<Made> {
         Some(_) => profile.waits = Waits::default(),
         None => look.retain_waits(profile),
     }
-    if cells.is_empty() && !profile.cells.is_empty() && memory.is_empty() {
-        bail!("none of the {} samples is in the part that was asked for", profile.total().samples);
+    look.retain_over_time(profile);
+    let outside = profile.account.outside_window.map_or(0, |(samples, _)| samples);
+    let samples = profile.total().samples.saturating_add(outside);
+    if cells.is_empty() && samples > 0 && memory.is_empty() {
+        bail!(
+            "none of the {} is in the part that was asked for",
+            pct_num::count(samples, "sample", "samples")
+        );
     }
     add_own_work(profile, &cells);
     let beside = Beside { memory, has_own_work: true };
     let mut made = make_with(profile, &cells, &beside, apart, fold.nodes)?;
+    made.recorded.window = look.window();
     if !beside.memory.is_empty() {
         made.recorded.side.account.extend(about_memory(profile));
     }
     Ok(made)
 }
 
-/// How a recording is loaded for a deep profile: with what is known of memory and waits.
+/// How a recording is loaded for a deep profile: with what is known of memory and waits, and of what was spent when.
 #[must_use]
 pub fn options(look: &Look) -> Options {
-    Options { memory: WantedMemory::Tables, waits: true, ..look.options() }
+    Options { memory: WantedMemory::Tables, waits: true, over_time: true, ..look.options() }
 }
 
 /// What was allocated in the part that is looked at. Memory is counted by stack: of one thread or a time it

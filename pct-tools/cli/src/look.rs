@@ -5,9 +5,11 @@ use crate::face::Face;
 use crate::foreign::{as_cpu_time, imported, in_window, is_pct, wanted};
 use anyhow::{Context as _, Result};
 use pct_profile::load::{self, Options, whole};
-use pct_profile::model::{Account, Cell};
+use pct_profile::model::{Account, Cell, Weight};
 use pct_profile::text::numbers::in_words;
 use pct_profile::{Filter, Frames, Latency, Pattern, Profile, wait_views};
+use pct_reports::query::{Part, PartFilter};
+use rustc_hash::FxHashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -154,11 +156,54 @@ impl Look {
         (self.from.is_some() || self.to.is_some())
             .then(|| (self.from.unwrap_or(0), self.to.unwrap_or(u64::MAX)))
     }
+    /// What is looked at, as addresses of pages have it.
+    #[must_use]
+    pub fn part(&self) -> Part {
+        let part = Part::default().in_range(self.window());
+        let typed = self.filters().into_iter().filter_map(|(filter, text)| Some((filter, text.as_ref()?)));
+        typed.fold(part, |part, (filter, text)| part.with(filter, text.as_str()))
+    }
+    /// The same limited to a part: its range and filters stand in place of those that were typed.
+    ///
+    /// # Errors
+    /// A filter is no regular expression.
+    pub fn limited_to(&self, part: &Part) -> Result<Look> {
+        let mut look = self.clone();
+        if let Some((from, to)) = part.range {
+            (look.from, look.to) = (Some(from), Some(to));
+        }
+        for (filter, text) in part.filters() {
+            *look.filter_mut(filter) = Some(Pattern::parse(text)?);
+        }
+        Ok(look)
+    }
+    fn filters(&self) -> [(PartFilter, &Option<Pattern>); 5] {
+        [
+            (PartFilter::Thread, &self.thread),
+            (PartFilter::Process, &self.process),
+            (PartFilter::Object, &self.object),
+            (PartFilter::Function, &self.focus),
+            (PartFilter::Without, &self.ignore),
+        ]
+    }
+    fn filter_mut(&mut self, filter: PartFilter) -> &mut Option<Pattern> {
+        match filter {
+            PartFilter::Thread => &mut self.thread,
+            PartFilter::Process => &mut self.process,
+            PartFilter::Object => &mut self.object,
+            PartFilter::Function => &mut self.focus,
+            PartFilter::Without => &mut self.ignore,
+        }
+    }
     /// Whether no sample is left out.
     #[must_use]
     pub fn is_everything(&self) -> bool {
-        let filters = [&self.focus, &self.ignore, &self.object, &self.thread, &self.process];
-        filters.iter().all(|filter| filter.is_none()) && self.window().is_none()
+        !self.has_filters() && self.window().is_none()
+    }
+    /// Whether functions, objects, threads or processes are chosen.
+    #[must_use]
+    pub fn has_filters(&self) -> bool {
+        self.filters().iter().any(|(_, filter)| filter.is_some())
     }
     /// How to load for it.
     #[must_use]
@@ -184,6 +229,20 @@ impl Look {
         let cells = self.cells(profile);
         profile.cells = of_cpu;
         wait_views::retain(&mut profile.waits, &cells);
+    }
+    /// Leaves of what was spent when the threads and stacks that were asked for. The window does not limit it.
+    pub(crate) fn retain_over_time(&self, profile: &mut Profile) {
+        if !self.has_filters() {
+            return;
+        }
+        let Some(mut sums) = profile.over_time.take() else { return };
+        let rows: FxHashSet<_> = sums.cells.iter().map(|cell| (cell.thread, cell.stack)).collect();
+        let row = |(thread, stack)| Cell { thread, stack, weight: Weight::ZERO };
+        let mut kept: Vec<Cell> = rows.into_iter().map(row).collect();
+        self.filter().keep(profile, &mut kept);
+        let kept: FxHashSet<_> = kept.into_iter().map(|cell| (cell.thread, cell.stack)).collect();
+        sums.cells.retain(|cell| kept.contains(&(cell.thread, cell.stack)));
+        profile.over_time = Some(sums);
     }
     /// The filter that was typed, without the window.
     #[must_use]

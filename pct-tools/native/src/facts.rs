@@ -101,7 +101,8 @@ pub fn facts(
         stacks_left_out: stacks.left_out,
         lines: stacks.lines,
         has_lines: true,
-        waits: None,
+        start_realtime_ns: profile.start_realtime_ns,
+        ..Recorded::default()
     }
 }
 
@@ -176,7 +177,7 @@ fn side(profile: &Profile, cells: &[Cell], graph: &Graph) -> Side {
             .map(|p| ProcessFacts { pid: p.pid, name: p.name.clone() })
             .collect(),
         threads,
-        headline: pct_profile::text::account::headline_without_time(profile),
+        headline: pct_profile::text::account::headline_without_time(profile, cells),
         account: pct_profile::text::account::for_pages(profile, cells),
         build_ids: profile
             .objects

@@ -22,6 +22,7 @@ pub mod deep;
 pub mod facts;
 pub mod graph;
 pub mod measured;
+pub mod over_time;
 pub mod reading;
 pub mod waits;
 
@@ -109,6 +110,7 @@ pub fn make_with(
         let owners = owners.join().expect("counting does not panic");
         let mut recorded = facts::facts(profile, cells, &graph, &procs, stacks, &owners);
         recorded.waits = waits::waits(profile, &procs);
+        recorded.over_time = over_time::over_time(profile);
         if sisters.is_some() {
             recorded.side.allocs_known = true;
             recorded.side.memory = Some(Allocated::All);

@@ -39,6 +39,7 @@ pub mod measured;
 pub mod merge;
 pub mod model;
 pub mod native;
+pub mod over_time;
 pub mod procrep;
 pub mod profile;
 mod propagate;

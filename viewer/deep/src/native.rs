@@ -34,6 +34,7 @@
 
 use crate::id::PsId;
 use crate::measured::Measured;
+use crate::over_time::OverTime;
 use crate::waited::WaitFacts;
 use std::fmt::Write as _;
 
@@ -450,6 +451,13 @@ pub struct Recorded {
     pub has_lines: bool,
     /// What threads waited for; `None`: it was not recorded.
     pub waits: Option<WaitFacts>,
+    /// Start of the recording, nanoseconds since 1970; 0: it is not known.
+    pub start_realtime_ns: u64,
+    /// The part of the time that the profile is of, nanoseconds since the start: from the first one, and before the
+    /// second one. `None`: all of it.
+    pub window: Option<(u64, u64)>,
+    /// What was spent when, in and outside of the window; `None`: it is not known.
+    pub over_time: Option<OverTime>,
 }
 
 impl From<Side> for Recorded {

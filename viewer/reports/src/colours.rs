@@ -31,6 +31,11 @@ impl Colours {
         colours
     }
 
+    /// The same with the colours of another profile, of which this one is a part.
+    pub(crate) fn with_palette(self, palette: Palette) -> Colours {
+        Colours { palette, ..self }
+    }
+
     /// What the colour of a procedure stands for: a language, an object or a module. The root has none.
     pub(crate) fn group(&self, profile: &Profile, ps: PsId) -> String {
         match self.language.get(ps.index()).copied().flatten() {

@@ -117,6 +117,7 @@ pub fn json(subject: &Subject, request: &Request) -> Page {
                 "report": report,
                 "measured": measured,
                 "only_time_is_known": subject.is_sampled() && subject.memory().is_none(),
+                "only": subject.part.in_words().into_iter().map(|(words, _)| words).collect::<Vec<_>>(),
             });
             let body = pct_text::visible_json(&format!("{value}\n")).into_owned();
             Page { body, failure: report.failure().map(|f| f.0.clone()) }

@@ -4,12 +4,13 @@ use crate::analysis::contour::{self, ContourState};
 use crate::analysis::{Bodies, Body, BodyCache, Failure};
 use crate::colours::Colours;
 use crate::memo::Memos;
-use crate::query::{Cmd, Cost, Prefs, PrefsIndication};
+use crate::query::{Cmd, Cost, Part, PartFilter, Prefs, PrefsIndication};
 use crate::sources::Sources;
 use pct_deep::measured::Measured;
 use pct_deep::native::{self, Allocated, NATIVE_ROOT, Recorded, Side};
 use pct_deep::procrep::ProcRep;
 use pct_deep::{DeepError, Profile, PsId, Reading};
+use pct_icicle::Palette;
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -48,6 +49,10 @@ pub struct Subject {
     pub shelf: Option<Arc<dyn Shelf>>,
     /// Its name in queries.
     pub name: String,
+    /// The name of the profile that this one is, or is a part of, if parts of it can be asked for.
+    pub whole: Option<String>,
+    /// The part of the recording that it is of, whether its name or an option says so.
+    pub part: Part,
     /// The path from which it was read.
     pub path: PathBuf,
     bodies: BodyCache,
@@ -55,6 +60,8 @@ pub struct Subject {
     source_names: OnceLock<HashSet<String>>,
     source_paths: Mutex<HashMap<String, Option<PathBuf>>>,
     colours: OnceLock<Colours>,
+    /// The colours of the whole of which this is a part.
+    palette: Option<Palette>,
 }
 
 /// The other available profiles, each with a name.
@@ -136,12 +143,15 @@ impl Subject {
             sources: Sources::default(),
             shelf: None,
             name: String::new(),
+            whole: None,
+            part: Part::default(),
             path: PathBuf::new(),
             bodies: BodyCache::default(),
             memos: Memos::default(),
             source_names: OnceLock::new(),
             source_paths: Mutex::default(),
             colours: OnceLock::new(),
+            palette: None,
         }
     }
 
@@ -224,6 +234,13 @@ impl Subject {
         self.is_sampled().then(|| told.or(any.then_some(Allocated::All))).flatten()
     }
 
+    /// Whether a zero among its allocations means that there was none. They are not known of a range of time, nor of
+    /// one thread.
+    #[must_use]
+    pub fn knows_memory(&self) -> bool {
+        self.part.range.is_none() && !self.part.filters().any(|(filter, _)| filter == PartFilter::Thread)
+    }
+
     /// Resolves the preferences for this profile.
     #[must_use]
     pub fn prefs(&self, asked: PrefsIndication) -> Prefs {
@@ -277,10 +294,38 @@ impl Subject {
         found
     }
 
+    /// The name in queries of a part of it, made from the part that its name says. `None`: it has no parts.
+    #[must_use]
+    pub fn part_named(&self, make: impl FnOnce(Part) -> Part) -> Option<String> {
+        let whole = self.whole.as_ref()?;
+        Some(make(self.part_of_name()).file(whole))
+    }
+
+    /// The part that its name says.
+    #[must_use]
+    pub fn part_of_name(&self) -> Part {
+        match Part::split(&self.name) {
+            Some((name, part)) if self.whole.as_deref() == Some(name) => part,
+            _ => Part::default(),
+        }
+    }
+
+    /// The same with the colours of the profile that this one is a part of.
+    #[must_use]
+    pub fn coloured_as(self, whole: &Subject) -> Subject {
+        Subject { palette: Some(whole.colours().palette().clone()), ..self }
+    }
+
     /// The colours of its functions in pictures.
     pub(crate) fn colours(&self) -> &Colours {
         let cost = if self.times_matter() { Cost::Time } else { Cost::Callseqs };
-        self.colours.get_or_init(|| Colours::new(&self.profile, self.recorded.as_ref(), cost))
+        self.colours.get_or_init(|| {
+            let colours = Colours::new(&self.profile, self.recorded.as_ref(), cost);
+            match &self.palette {
+                Some(palette) => colours.with_palette(palette.clone()),
+                None => colours,
+            }
+        })
     }
 
     /// Whether times are worth showing: the program itself got more than 10 ticks. What was made of samples has nothing

@@ -26,6 +26,7 @@ pub mod merge;
 pub mod page_files;
 pub mod procrep;
 mod program;
+mod slots;
 pub mod sweep;
 pub mod view;
 pub mod viewer;

@@ -1,6 +1,7 @@
 //! Several profiles that answer under their names. This is what `pct view` serves.
 //!
-//! A query names its profile (the file part). The profile is loaded at the first request, and the most recently used
+//! A query names its profile (the file part), or a part of it: a range of time, some threads ([`Part`]). The profile
+//! or the part is loaded at the first request, and the most recently used
 //! ones are kept. A recording that is still being written is shown as it was when it was read. The page says so, with a
 //! link that reads it again.
 //!
@@ -8,11 +9,13 @@
 //! `of/NUMBER/tl`, and it is opened at the first request.
 
 use crate::answer::{After, Answers, Form, Reply, Request, Response, SharedAnswers};
+use crate::slots::Slots;
 use crate::viewer::render;
 use pct_deep::measured::Measured;
+use pct_deep::over_time::OverTime;
 use pct_reports::display::format;
 use pct_reports::pages::parts;
-use pct_reports::query::{Cmd, Query, print};
+use pct_reports::query::{Cmd, Query, encode, print};
 use pct_reports::render::html::{self, Beside, Notice, PageContext};
 use pct_reports::report::{Failure, ahead};
 use pct_reports::subject::{Shelf, ShelfEntry, Subject};
@@ -20,8 +23,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
+pub use pct_reports::query::{Part, PartFilter};
+
 /// Reads a profile. The error is in words.
 pub type Load = Box<dyn Fn() -> Result<Subject, String> + Send + Sync>;
+
+/// Reads a part of a profile. The error is in words.
+pub type LoadPart = Box<dyn Fn(&Part) -> Result<Subject, String> + Send + Sync>;
 
 /// A profile that can be read.
 pub struct Book {
@@ -29,6 +37,8 @@ pub struct Book {
     pub entry: ShelfEntry,
     /// Reads it.
     pub load: Load,
+    /// Reads a part of it; `None`: it has no parts.
+    pub load_part: Option<LoadPart>,
     /// An additional page that another part answers.
     pub beside: Option<PageBeside>,
 }
@@ -51,8 +61,10 @@ pub struct LinksBack {
     pub program: String,
     /// The profile's first page.
     pub profile: String,
-    /// The parts of the profile, each with its name: the first page, and the others if they are known.
+    /// The pages of the profile, each with its name: the first page, and the others if they are known.
     pub parts: Vec<(String, String)>,
+    /// Whether such an address can be followed by a part of the recording ([`Part::in_address`]).
+    pub takes_part: bool,
     /// The page that ends the server.
     pub quit: String,
 }
@@ -68,6 +80,8 @@ struct Shelved {
     books: Vec<Book>,
     /// What was read, one slot per book.
     read: Vec<Mutex<Option<Read>>>,
+    /// What was read of parts.
+    parts: Slots<Read>,
     /// The open additional pages, one slot per book, each with the time of its last use.
     open: Vec<Mutex<Option<(SharedAnswers, u64)>>>,
     /// Counts uses.
@@ -80,6 +94,8 @@ struct Shelved {
 const UP: &str = "../../deep";
 /// Most profiles kept in memory.
 const KEPT: usize = 6;
+/// Most parts of profiles kept in memory.
+const KEPT_PARTS: usize = 4;
 /// Most additional pages kept open.
 const KEPT_OPEN: usize = 2;
 
@@ -90,8 +106,14 @@ impl fmt::Debug for Shelved {
 }
 
 impl Shelved {
-    fn find(&self, name: &str) -> Option<usize> {
-        self.books.iter().position(|b| b.entry.name == name)
+    /// The place of a profile, and which part of it a name means.
+    fn find(&self, name: &str) -> Option<(usize, Part)> {
+        let place = |name: &str| self.books.iter().position(|b| b.entry.name == name);
+        if let Some(at) = place(name) {
+            return Some((at, Part::default()));
+        }
+        let (name, part) = Part::split(name)?;
+        place(name).filter(|at| self.books[*at].load_part.is_some()).map(|at| (at, part))
     }
 
     fn tick(&self) -> u64 {
@@ -100,17 +122,22 @@ impl Shelved {
         *clock
     }
 
-    fn keep_subject(&self, i: usize, mut subject: Subject) -> Arc<Subject> {
-        subject.name = self.books[i].entry.name.clone();
+    fn keep_subject(&self, i: usize, subject: Subject) {
+        let read = self.placed(i, subject, &Part::default());
+        *self.read[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
+        self.forget();
+    }
+
+    /// A profile that was just read, as it is kept under its name.
+    fn placed(&self, i: usize, mut subject: Subject, part: &Part) -> Read {
+        let book = &self.books[i];
+        subject.name = part.file(&book.entry.name);
+        subject.whole = book.load_part.is_some().then(|| book.entry.name.clone());
         subject.shelf = self.own.upgrade().map(|s| s as Arc<dyn Shelf>);
         let subject = Arc::new(subject);
         // It continues on its own thread.
         let _ = ahead::prepare(&subject);
-        let used = self.tick();
-        *self.read[i].lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Read { subject: Arc::clone(&subject), at: Instant::now(), used });
-        self.forget();
-        subject
+        Read { subject, at: Instant::now(), used: self.tick() }
     }
 
     /// Drops the profiles that were not used for longest. One that is being read is skipped.
@@ -151,29 +178,66 @@ impl Shelved {
             Some(read) => read.subject.profile.program().into_owned(),
             None => entry.title.clone(),
         };
-        LinksBack { program, profile: link(&Cmd::Menu), parts, quit: link(&Cmd::Quit) }
+        let takes_part = self.books[i].load_part.is_some();
+        LinksBack { program, profile: link(&Cmd::Menu), parts, takes_part, quit: link(&Cmd::Quit) }
+    }
+
+    /// A profile or a part of one, and when it was read. `again`: reads it now.
+    fn get(&self, i: usize, part: &Part, again: bool) -> Result<(Arc<Subject>, Instant), String> {
+        let book = &self.books[i];
+        let Some(load) = book.load_part.as_ref().filter(|_| !part.is_whole()) else {
+            return self.whole(i, again);
+        };
+        let name = part.file(&book.entry.name);
+        let slot = self.parts.slot(&name);
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(read) = slot.as_ref().filter(|_| !again) {
+            return Ok((Arc::clone(&read.subject), read.at));
+        }
+        let (whole, _) = self.whole(i, false)?;
+        let read = self.placed(i, load(part)?.coloured_as(&whole), part);
+        let out = (Arc::clone(&read.subject), read.at);
+        *slot = Some(read);
+        Ok(out)
     }
 
     /// The profile and when it was read. `again`: reads it now.
-    fn get(&self, i: usize, again: bool) -> Result<(Arc<Subject>, Instant), String> {
+    fn whole(&self, i: usize, again: bool) -> Result<(Arc<Subject>, Instant), String> {
         let mut slot = self.read[i].lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(read) = slot.as_mut().filter(|_| !again) {
             read.used = self.tick();
             return Ok((Arc::clone(&read.subject), read.at));
         }
         // Other requests for this one wait here, so that it is read once.
-        let mut subject = (self.books[i].load)()?;
-        subject.name = self.books[i].entry.name.clone();
-        subject.shelf = self.own.upgrade().map(|s| s as Arc<dyn Shelf>);
-        let subject = Arc::new(subject);
-        // It continues on its own thread.
-        let _ = ahead::prepare(&subject);
-        let at = Instant::now();
-        *slot = Some(Read { subject: Arc::clone(&subject), at, used: self.tick() });
+        let read = self.placed(i, (self.books[i].load)()?, &Part::default());
+        let out = (Arc::clone(&read.subject), read.at);
+        *slot = Some(read);
         drop(slot);
         self.forget();
-        Ok((subject, at))
+        Ok(out)
     }
+}
+
+/// The address of an additional page, with the same part of the profile.
+fn address_beside(i: usize, subject: &Subject, part: &Part) -> String {
+    let mut address = format!("of/{i}/tl");
+    let Some(recorded) = &subject.recorded else { return address };
+    let mut separator = '?';
+    let mut add = |word: &str, text: &str| {
+        address.push_str(&format!("{separator}{word}={}", encode(text, "")));
+        separator = '&';
+    };
+    if let Some((from, to)) = part.range {
+        let at = |ns: u64| recorded.start_realtime_ns.saturating_add(ns);
+        // The additional page has no range without an end.
+        let end = recorded.over_time.as_ref().map_or(u64::MAX, OverTime::end_realtime_ns);
+        add("a", &at(from).to_string());
+        add("b", &at(to).min(end).to_string());
+    }
+    for (filter, text) in part.filters().filter(|(filter, _)| *filter != PartFilter::Without) {
+        add(filter.as_word(), text);
+    }
+    address
 }
 
 /// Empties all but `most` slots, the least recently used ones first. A slot in use is skipped.
@@ -216,9 +280,9 @@ impl Shelf for Shelved {
     }
 
     fn subject(&self, name: &str) -> Result<Arc<Subject>, Failure> {
-        let i =
+        let (i, part) =
             self.find(name).ok_or_else(|| Failure(format!("There is no recording named {name} here.")))?;
-        self.get(i, false).map(|(subject, _)| subject).map_err(Failure)
+        self.get(i, &part, false).map(|(subject, _)| subject).map_err(Failure)
     }
 }
 
@@ -235,8 +299,14 @@ impl Library {
     pub fn new(books: Vec<Book>) -> Library {
         let read = books.iter().map(|_| Mutex::new(None)).collect();
         let open = books.iter().map(|_| Mutex::new(None)).collect();
-        let shelf =
-            Arc::new_cyclic(|own| Shelved { books, read, open, clock: Mutex::new(0), own: own.clone() });
+        let shelf = Arc::new_cyclic(|own| Shelved {
+            books,
+            read,
+            parts: Slots::new(KEPT_PARTS),
+            open,
+            clock: Mutex::new(0),
+            own: own.clone(),
+        });
         Library { shelf, nonce: None }
     }
 
@@ -253,7 +323,7 @@ impl Library {
 
     /// Stores a profile that was read already. Nothing happens if there is no such name.
     pub fn hand_over(&self, name: &str, subject: Subject) {
-        if let Some(i) = self.shelf.find(name) {
+        if let Some((i, _)) = self.shelf.find(name).filter(|(_, part)| part.is_whole()) {
             self.shelf.keep_subject(i, subject);
         }
     }
@@ -266,12 +336,39 @@ impl Library {
         self.shelf.subject(name)
     }
 
+    /// Why a profile, or a part of it, cannot be read. `query` names the profile.
+    fn unreadable(&self, request: &Request<'_>, query: &Query, part: &Part, why: &str) -> Response {
+        let limits: Vec<String> = part.in_words().into_iter().map(|(words, _)| words).collect();
+        if limits.is_empty() {
+            return self.message(request, query, 200, why);
+        }
+        let text = format!("Only {}.", limits.join(", "));
+        match request.form {
+            Form::Html => {
+                let back = Some(("show all of the recording".to_owned(), Cmd::Menu));
+                self.message_with(Some(Notice { text, link: back }), request, query, 200, why)
+            }
+            Form::Json | Form::Text => self.message(request, query, 200, &format!("{text} {why}")),
+        }
+    }
+
     fn message(&self, request: &Request<'_>, query: &Query, status: u16, text: &str) -> Response {
+        self.message_with(None, request, query, status, text)
+    }
+
+    fn message_with(
+        &self,
+        notice: Option<Notice>,
+        request: &Request<'_>,
+        query: &Query,
+        status: u16,
+        text: &str,
+    ) -> Response {
         let place = PageContext {
             script: Some(request.script.to_owned()),
             file: query.file.clone(),
             nonce: self.nonce.map(|make| make()),
-            notice: None,
+            notice,
             beside: None,
         };
         let mut response = match request.form {
@@ -290,13 +387,16 @@ impl Answers for Library {
             Ok(query) => query,
             Err(e) => return (Response::plain(400, &e.to_string()).in_form(request.form), After::Serve),
         };
-        let Some(i) = self.shelf.find(&query.file) else {
+        let Some((i, part)) = self.shelf.find(&query.file) else {
             let text = format!("There is no recording named {} here.", query.file);
             return (self.message(request, &query, 404, &text), After::Serve);
         };
-        let (subject, at) = match self.shelf.get(i, query.cmd == Cmd::Restart) {
+        let (subject, at) = match self.shelf.get(i, &part, query.cmd == Cmd::Restart) {
             Ok(both) => both,
-            Err(e) => return (self.message(request, &query, 200, &e), After::Serve),
+            Err(e) => {
+                let whole = Query { file: self.shelf.books[i].entry.name.clone(), ..query };
+                return (self.unreadable(request, &whole, &part, &e), After::Serve);
+            }
         };
         let running = subject.recorded.as_ref().is_some_and(|r| r.side.running > 0);
         let place = PageContext {
@@ -310,10 +410,10 @@ impl Answers for Library {
                 ),
                 link: Some(("read it again".to_owned(), Cmd::Restart)),
             }),
-            beside: self.shelf.books[i]
-                .beside
-                .as_ref()
-                .map(|beside| Beside { label: beside.label.clone(), address: format!("of/{i}/tl") }),
+            beside: self.shelf.books[i].beside.as_ref().map(|beside| Beside {
+                label: beside.label.clone(),
+                address: address_beside(i, &subject, &part),
+            }),
         };
         let after = if query.cmd == Cmd::Quit { After::Quit } else { After::Serve };
         (render(&subject, request, &query, &place), after)
@@ -357,7 +457,7 @@ mod tests {
             let data = generate(&params).map_err(|e| e.to_string())?;
             Profile::new(data, Compensation::Exact).map(Subject::new).map_err(|e| e.to_string())
         };
-        Book { entry, load: Box::new(load), beside: None }
+        Book { entry, load: Box::new(load), load_part: None, beside: None }
     }
 
     fn ask(library: &Library, query: &str) -> Response {
@@ -381,6 +481,51 @@ mod tests {
         }
         assert_eq!(loads.load(Ordering::SeqCst), 2, "a list reads nothing");
         assert_eq!(ask(&library, "menu&&/etc/passwd").status, 404);
+    }
+
+    #[test]
+    fn parts_are_read_when_they_are_asked_for_and_a_few_are_kept() {
+        let loads = Arc::new(AtomicUsize::new(0));
+        let parts = Arc::new(AtomicUsize::new(0));
+        let with_parts = |name: &str| {
+            let parts = Arc::clone(&parts);
+            let load_part = move |part: &Part| {
+                parts.fetch_add(1, Ordering::SeqCst);
+                if part.range == Some((0, 1_000_000_000)) {
+                    return Err("nothing was sampled".to_owned());
+                }
+                let data = generate(&Params { seed: 7, contexts: 60, procs: 9, ..Params::default() });
+                let profile = Profile::new(data.map_err(|e| e.to_string())?, Compensation::Exact);
+                let mut subject = Subject::new(profile.map_err(|e| e.to_string())?);
+                subject.part = part.clone();
+                Ok(subject)
+            };
+            Book { load_part: Some(Box::new(load_part)), ..book(name, Arc::clone(&loads), 1) }
+        };
+        let books = vec![with_parts("r"), with_parts("r!1..2"), book("whole", Arc::clone(&loads), 2)];
+        let library = Library::new(books);
+        let page = ask(&library, "menu&&r!1.5..2").body;
+        assert!(page.contains("1.5 s to 2 s") && page.contains("&amp;r!1.5..2\""), "{page}");
+        ask(&library, "root/no&&r!1.5..2");
+        assert_eq!(
+            (loads.load(Ordering::SeqCst), parts.load(Ordering::SeqCst)),
+            (1, 1),
+            "its colours are the whole's"
+        );
+        // A profile of that name goes before a part.
+        ask(&library, "menu&&r!1..2");
+        assert_eq!((loads.load(Ordering::SeqCst), parts.load(Ordering::SeqCst)), (2, 1));
+        // The one used longest ago is read again.
+        (2..2 + KEPT_PARTS).for_each(|at| drop(ask(&library, &format!("menu&&r!{at}.."))));
+        ask(&library, "menu&&r!1.5..2");
+        assert_eq!(parts.load(Ordering::SeqCst), 2 + KEPT_PARTS);
+        // Nothing is made of what is no part, or of a profile without parts.
+        assert_eq!(ask(&library, "menu&&r!2..1").status, 404);
+        assert_eq!(ask(&library, "menu&&whole!1..2").status, 404);
+        // What cannot be shown leads back to the whole.
+        let page = ask(&library, "menu&&r!0..1").body;
+        assert!(page.contains("Only up to 1 s.") && page.contains("nothing was sampled"), "{page}");
+        assert!(page.contains("href=\"?menu&amp;&amp;r\""), "{page}");
     }
 
     #[test]

@@ -564,6 +564,7 @@ function renewPart(soon) {
     fetch("tl/window?" + query() + "&page=" + page + "&n=" + mine).then(function (a) { if (a.status === 410) throw new Error(a.status); return a.text(); }).then(function (text) {
       if (mine !== askedPart) return;
       part.innerHTML = text;
+      renewPages();
       // Scripts of pictures do not run when they come as text: each is made anew, with the page's own permission.
       part.querySelectorAll("script").forEach(function (old) {
         var fresh = document.createElementNS(old.namespaceURI, "script");
@@ -574,6 +575,11 @@ function renewPart(soon) {
       part.classList.remove("busy");
     }).catch(function () { if (mine === askedPart) setTimeout(function () { renewPart(true); }, 1000); });
   }, soon ? 0 : 350);
+}
+// The other pages about this recording show the same part of it.
+function renewPages() {
+  var head = part.querySelector("h2[data-part]");
+  document.querySelectorAll("nav[data-takes-part] a").forEach(function (a) { a.href = a.dataset.whole + (head ? head.dataset.part : ""); });
 }
 // A text of the server as part of the page.
 function filled(box, text) { if (box) box.innerHTML = text; }

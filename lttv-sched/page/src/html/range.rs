@@ -9,6 +9,7 @@ use pct_num::thousands;
 use lttv_modules::stats::{Branch, Stats};
 use lttv_modules::threads::ThreadInterval;
 
+use super::part::part_in_address;
 use super::{event_list, waits, workbench};
 use crate::board::lane_of;
 use crate::events::Only;
@@ -52,7 +53,7 @@ pub(super) fn window_markup(store: &Store, view: &View, nonce: Option<&str>) -> 
     let width = to.abs_diff(from);
     let tab = tab_of(store, view);
     html! {
-        h2 { @if view.selection.is_some() { "selected " } @else { "seen " }
+        h2 data-part=(part_in_address(store, view)) { @if view.selection.is_some() { "selected " } @else { "seen " }
             (since(origin, from, width)) " s to " (since(origin, to, width)) " s (" (duration(width)) " wall)"
             @if let Some(name) = lane_name(store, view) { ", " (name) }
         }

@@ -75,6 +75,7 @@ pub(super) fn beside(path: &Path, look: &Look, choice: &Choice) -> Option<PageBe
         let links = Links {
             program: Some(links.program.clone()),
             parts: links.parts.clone(),
+            takes_part: links.takes_part,
             quit: links.quit.clone(),
         };
         let page = TimelinePage::following(Box::new(origin), store, stamp).with_links(links);

@@ -13,11 +13,11 @@ use pct_native::reading::MAGIC;
 use pct_profile::Profile;
 use pct_profile::load::{self, run::Info};
 use pct_reports::page::{self, Request};
-use pct_reports::query::{Cmd, DiffScale, DiffWhat, Incl};
+use pct_reports::query::{Cmd, DiffScale, DiffWhat, Incl, Part};
 use pct_reports::render::text::TextOptions;
 use pct_reports::sources::{Folders, Sources};
 use pct_reports::subject::{ShelfEntry, Subject};
-use pct_server::library::{Book, Library};
+use pct_server::library::{Book, Library, LoadPart};
 use pct_server::view::Served;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -238,13 +238,22 @@ fn name_of(path: &Path) -> String {
 fn book(path: &Path, how: &How) -> Book {
     let (path, how) = (path.to_owned(), how.clone());
     let entry = entry(&path);
+    // What can be read but once has no parts either.
+    let can_be_cut = !is_deep(&path) && !load::whole::is_stream(&path);
     let beside = if is_deep(&path) { None } else { timeline::beside(&path, &how.look, &how.choice) };
-    let load = move || {
+    let read = move |path: &Path, how: &How| {
         let mut quietly =
             |paths: &[PathBuf], options: &load::Options| look::load_any_quantity_quietly(paths, options);
-        subject(&path, &how, &mut quietly).map_err(|e| crate::errors::chain(&e))
+        subject(path, how, &mut quietly).map_err(|e| crate::errors::chain(&e))
     };
-    Book { entry, load: Box::new(load), beside }
+    let (of_part, of_whole) = ((path.clone(), how.clone()), (path, how));
+    let load_part = move |part: &Part| {
+        let (path, how) = &of_part;
+        let look = how.look.limited_to(part).map_err(|e| crate::errors::chain(&e))?;
+        read(path, &How { look, ..how.clone() })
+    };
+    let load_part = can_be_cut.then(|| Box::new(load_part) as LoadPart);
+    Book { entry, load: Box::new(move || read(&of_whole.0, &of_whole.1)), load_part, beside }
 }
 
 /// What is known of a recording without reading it.
@@ -312,6 +321,7 @@ fn subject(path: &Path, how: &How, read: Read<'_>) -> Result<Subject> {
         let recorded = made.recorded.clone();
         let mut subject = Subject::of_recording(made.profile(Compensation::Exact)?, recorded, path);
         subject.sources = shown;
+        subject.part = how.look.part();
         Ok(subject)
     }
 }

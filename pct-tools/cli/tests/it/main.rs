@@ -19,6 +19,7 @@ mod view;
 mod view_waits;
 
 mod live {
+    mod parts;
     mod run;
     mod timeline;
     mod view_server;

@@ -531,7 +531,7 @@ fn every_page_of_a_recording_and_of_a_comparison_is_good() {
     let book = |name: &str| {
         let path = dir.path().join(name);
         let entry = pct_reports::subject::ShelfEntry { name: name.to_owned(), ..Default::default() };
-        Book { entry, load: Box::new(move || Ok(subject(&path))), beside: None }
+        Book { entry, load: Box::new(move || Ok(subject(&path))), load_part: None, beside: None }
     };
     let library = Library::new(vec![book("new.folded"), book("old.folded")]);
     let subject = library.subject("new.folded").expect("reads");

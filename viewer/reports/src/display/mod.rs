@@ -22,6 +22,8 @@ pub struct Display {
     pub title: Option<String>,
     /// The program that the page is about, and its totals.
     pub banner: Option<Banner>,
+    /// The range of time and the filters that the whole page is limited to.
+    pub chips: Vec<Chip>,
     /// The path to this page, outermost first.
     pub crumbs: Vec<Link>,
     /// The content.
@@ -60,6 +62,15 @@ pub struct Banner {
     pub facts: Vec<String>,
 }
 
+/// What limits a page: a range of time or a filter.
+#[derive(Clone, Debug)]
+pub struct Chip {
+    /// In words.
+    pub text: String,
+    /// The same page without this limit; `None`: it was typed where the server was started.
+    pub without: Option<Link>,
+}
+
 /// A part of a page.
 #[derive(Clone, Debug)]
 pub enum Item {
@@ -85,6 +96,8 @@ pub enum Item {
     Listing(Listing),
     /// A tree as a picture.
     Picture(Picture),
+    /// What was spent when, as a picture.
+    TimePicture(Box<TimePicture>),
     /// Columns of items, side by side if there is room.
     Columns(Vec<Vec<Item>>),
     /// An item for developers only.
@@ -215,6 +228,30 @@ pub struct Picture {
     pub large: bool,
 }
 
+/// What was spent when: areas along an axis of time.
+#[derive(Clone, Debug)]
+pub struct TimePicture {
+    /// What it shows.
+    pub caption: String,
+    /// The same in numbers, in one line.
+    pub words: String,
+    /// The areas. Their slices have no links yet.
+    pub areas: pct_icicle::Areas,
+    /// Where each slice leads; empty: nowhere.
+    pub links: Vec<Link>,
+    /// Where any other range leads, for a script.
+    pub dragged: Option<Dragged>,
+}
+
+/// A link to a range of time that the reader chooses with the mouse.
+#[derive(Clone, Debug)]
+pub struct Dragged {
+    /// The times at the left and the right end of the picture, in seconds since the start of the recording.
+    pub ends: (f64, f64),
+    /// A link with a range that is replaced, and that range as it stands in the link.
+    pub link: (Link, &'static str),
+}
+
 /// How a picture compares two profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compared {
@@ -248,6 +285,7 @@ impl Display {
         Display {
             title: Some(title.into()),
             banner: None,
+            chips: Vec::new(),
             crumbs: Vec::new(),
             items: Vec::new(),
             sections: Vec::new(),
@@ -261,7 +299,8 @@ impl Display {
     /// Every link of the page, for checkers.
     #[must_use]
     pub fn links(&self) -> Vec<&Link> {
-        let mut out: Vec<&Link> = self.crumbs.iter().collect();
+        let chips = self.chips.iter().filter_map(|chip| chip.without.as_ref());
+        let mut out: Vec<&Link> = self.crumbs.iter().chain(chips).collect();
         for item in self.sections.iter().chain(&self.tabs).chain(&self.items).chain(&self.controls) {
             item.links(&mut out);
         }
@@ -284,7 +323,8 @@ impl Item {
             | Item::Break
             | Item::Verbatim(_)
             | Item::Listing(_)
-            | Item::Picture(_) => {}
+            | Item::Picture(_)
+            | Item::TimePicture(_) => {}
         }
     }
 

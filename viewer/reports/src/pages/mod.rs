@@ -17,6 +17,7 @@ mod flat;
 mod getters_setters;
 mod menu;
 mod modules;
+mod over_time;
 mod overview;
 mod owners;
 mod perf;
@@ -32,8 +33,8 @@ mod var_use;
 mod waits;
 
 use crate::analysis::Failure;
-use crate::display::{Banner, Display, Item, This, format};
-use crate::query::{Cmd, Prefs, PrefsIndication};
+use crate::display::{Banner, Chip, Display, Item, This, format};
+use crate::query::{Cmd, Part, Prefs, PrefsIndication};
 use crate::render::html::{CPU_SECONDS_HELP, HELP, NATIVE_HELP, WALL_SECONDS_HELP};
 use crate::report::Report;
 use crate::subject::Subject;
@@ -90,8 +91,27 @@ pub fn display(report: &Report, subject: &Subject, cmd: &Cmd, page: u32, prefs: 
     display.tabs = ctx.tabs(report);
     display.help = help(subject);
     display.banner = Some(banner(subject));
+    display.chips = chips(&ctx, permalink.as_ref());
     display.this = Some(This { cmd: cmd.clone(), page, prefs: *prefs, permalink });
     display
+}
+
+/// What the page is limited to. Numbers of procedures differ from part to part, so that links lead on by name.
+fn chips(ctx: &Ctx<'_>, permalink: Option<&Cmd>) -> Vec<Chip> {
+    let subject = ctx.subject;
+    let closable = subject.part_of_name().in_words();
+    let cmd = match permalink {
+        Some(by_name) => by_name,
+        None if ctx.cmd.is_by_number() => &Cmd::Menu,
+        None => ctx.cmd,
+    };
+    let chip = |(text, _): (String, Part)| {
+        let rest = closable.iter().find(|(words, _)| *words == text);
+        let file = rest.and_then(|(_, rest)| subject.part_named(|_| rest.clone()));
+        let without = file.map(|file| ctx.link(cmd.clone(), "").into_file(file));
+        Chip { text, without }
+    };
+    subject.part.in_words().into_iter().map(chip).collect()
 }
 
 /// What the words on pages of a profile mean.

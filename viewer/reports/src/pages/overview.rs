@@ -5,7 +5,7 @@ use crate::display::table::{Boxing, Column, ColumnClass, Head};
 use crate::display::{
     Cell, Data, Display, HeadGroup, Item, Label, List, ListClass, MemUnit, Row, Table, format,
 };
-use crate::query::{Cmd, Cost, Incl, Limit, WaitsOf};
+use crate::query::{Cmd, Cost, Incl, Limit, PartFilter, WaitsOf};
 use crate::report::flame;
 use crate::report::menu::MenuReport;
 use crate::report::overview::{OverviewReport, ThreadRow};
@@ -15,13 +15,17 @@ use pct_deep::measured::Measured;
 use pct_deep::native::Allocated;
 
 /// Levels of the flame graph on this page. Its own page shows all.
-const LEVELS: u32 = 20;
+const LEVELS: u32 = 13;
 /// Owners on this page. Their own page shows all.
 const OWNERS: usize = 10;
+/// Lines of owners and of what they called: so many fit into a window of 900 pixels.
+const LINES: usize = 13;
 /// Locks on this page. Their own page shows more.
 const LOCKS: usize = 3;
+/// Functions by their memory on this page.
+const MEMORY: i64 = 4;
 /// Threads on this page. The timeline shows all.
-const THREADS: usize = 10;
+const THREADS: usize = 5;
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
     // The bar at the top has the program's name.
@@ -45,6 +49,9 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
             )));
         }
     }
+    if let Some(over_time) = r.recording.as_ref().and_then(|o| o.over_time.as_ref()) {
+        d.items.push(super::over_time::picture(ctx, over_time));
+    }
     let stacked = r.recording.as_ref().is_none_or(|o| o.stacks_known);
     let flame = flame::create(ctx.subject).ok().filter(|_| stacked);
     match &flame {
@@ -58,26 +65,34 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
     match owners::create(ctx.subject) {
         Ok(owners) => {
             answer.push(Item::Heading(super::owners::title(ctx)));
-            answer.push(super::owners::first(ctx, &owners, OWNERS));
+            answer.push(super::owners::first(ctx, &owners, OWNERS, LINES));
         }
         Err(_) => {
             answer.push(Item::Heading(format!("Functions with most {} of their own", ctx.spent())));
             answer.push(super::top_procs::hottest(ctx, Cost::Time, 10));
         }
     }
-    let mut beside = r.recording.as_ref().map_or_else(Vec::new, |o| recording(ctx, o));
-    beside.extend(ways(ctx, r, stacked));
-    d.items.push(Item::Columns(vec![answer, beside]));
-    if ctx.subject.memory().is_some() {
-        d.items.push(Item::Heading("Functions with most memory of their own".to_owned()));
-        d.items.push(super::top_procs::hottest(ctx, Cost::Words, 5));
-    }
+    let mut beside = Vec::new();
     if let Ok(waits) = waits::create(ctx.subject, WaitsOf::Locks) {
-        d.items.push(Item::Heading(super::waits::TITLE.to_owned()));
-        d.items.extend(super::waits::first(ctx, &waits, LOCKS));
+        beside.push(Item::Heading(super::waits::TITLE.to_owned()));
+        beside.extend(super::waits::first(ctx, &waits, LOCKS));
     }
+    if ctx.subject.memory().is_some() {
+        beside.push(Item::Heading("Functions with most memory of their own".to_owned()));
+        beside.push(super::top_procs::hottest(ctx, Cost::Words, MEMORY));
+    }
+    beside.extend(r.recording.as_ref().and_then(|o| used_by(ctx, o)).into_iter().flatten());
+    d.items.push(Item::Columns(vec![answer, beside]));
+    let mut facts = facts(ctx, r);
+    facts.extend(ways(ctx, r, stacked));
+    d.items.push(Item::Columns(vec![r.recording.as_ref().map_or_else(Vec::new, account), facts]));
+    d.controls = vec![ctx.general_controls(), ctx.developer_controls()];
+    d
+}
+
+/// The profile's figures.
+fn facts(ctx: &Ctx<'_>, r: &MenuReport) -> Vec<Item> {
     let size = |n: usize| Data::Int(i64::try_from(n).unwrap_or(i64::MAX));
-    d.items.push(Item::Heading("The profile".to_owned()));
     let heading = ctx.measured().heading();
     let mut facts = vec![(heading.as_str(), ctx.cost(r.total_seconds))];
     if let Some(o) = &r.recording {
@@ -107,9 +122,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
         ("Call sites", size(r.csss)),
         ("Call contexts: a function with those that called it", size(r.pds)),
     ]);
-    d.items.push(Item::Table(Table::facts(facts)));
-    d.controls = vec![ctx.general_controls(), ctx.developer_controls()];
-    d
+    vec![Item::Heading("The profile".to_owned()), Item::Table(Table::facts(facts))]
 }
 
 /// Links to what is no tab.
@@ -148,22 +161,22 @@ fn ways(ctx: &Ctx<'_>, r: &MenuReport, stacked: bool) -> Vec<Item> {
     ]
 }
 
-/// Who used the time, and what was accounted for.
-fn recording(ctx: &Ctx<'_>, o: &OverviewReport) -> Vec<Item> {
-    let mut out = Vec::new();
-    if o.threads.iter().filter(|t| t.tid != 0).count() > 1 || o.processes > 1 {
-        out.push(Item::Heading("Threads".to_owned()));
-        out.push(Item::Table(threads(ctx, o)));
+/// Who used the time, if there are several.
+fn used_by(ctx: &Ctx<'_>, o: &OverviewReport) -> Option<[Item; 2]> {
+    let several = o.threads.iter().filter(|t| t.tid != 0).count() > 1 || o.processes > 1;
+    several.then(|| [Item::Heading("Threads".to_owned()), Item::Table(threads(ctx, o))])
+}
+
+/// What was accounted for.
+fn account(o: &OverviewReport) -> Vec<Item> {
+    if o.account.is_empty() {
+        return Vec::new();
     }
-    if !o.account.is_empty() {
-        out.push(Item::Heading("What was accounted for".to_owned()));
-        out.push(Item::List(List {
-            class: ListClass::Bullets,
-            title: None,
-            items: o.account.iter().map(|line| Item::Text(line.clone())).collect(),
-        }));
-    }
-    out
+    let items = o.account.iter().map(|line| Item::Text(line.clone())).collect();
+    vec![
+        Item::Heading("What was accounted for".to_owned()),
+        Item::List(List { class: ListClass::Bullets, title: None, items }),
+    ]
 }
 
 fn threads(ctx: &Ctx<'_>, o: &OverviewReport) -> Table {
@@ -171,16 +184,17 @@ fn threads(ctx: &Ctx<'_>, o: &OverviewReport) -> Table {
     let number = |text: &str| Head::text(text, ColumnClass::Number);
     let mut columns: Vec<Column<'_, ThreadRow>> = vec![
         Column::new(Head::text("Thread", ColumnClass::Name), |t: &ThreadRow| {
-            Cell::One(Data::Text(if t.name.is_empty() { "(no name)".to_owned() } else { t.name.clone() }))
+            let name = if t.name.is_empty() { "(no name)" } else { &t.name };
+            let file = ctx.subject.part_named(|part| part.with(PartFilter::Thread, &t.tid.to_string()));
+            // Time in no sample is no thread's.
+            let link = file.filter(|_| t.tid != 0).map(|file| ctx.link(Cmd::Menu, name).into_file(file));
+            Cell::One(
+                link.map_or_else(|| Data::text(name), |link| Data::Link(link.hint("this thread alone"))),
+            )
         }),
         Column::new(number(&ctx.measured().heading()), |t: &ThreadRow| Cell::One(ctx.cost(t.seconds))),
         Column::new(number("%"), |t: &ThreadRow| Cell::One(Data::Percent(t.share))),
     ];
-    if o.samples > 0 && !ctx.measured().is_number_of_samples() {
-        columns.push(Column::new(number("Samples"), |t: &ThreadRow| {
-            Cell::One(Data::Int(i64::try_from(t.samples).unwrap_or(i64::MAX)))
-        }));
-    }
     columns.push(Column::new(number("Id"), |t: &ThreadRow| {
         // Time in no sample is no thread's.
         if t.tid == 0 { Cell::Empty } else { Cell::One(Data::Text(t.tid.to_string())) }

@@ -38,10 +38,19 @@ pub(super) fn title(ctx: &Ctx<'_>) -> String {
     }
 }
 
-/// The first rows, for the overview, and a row for the rest.
-pub(super) fn first(ctx: &Ctx<'_>, r: &OwnersReport, rows: usize) -> Item {
-    let (shown, rest) = r.rows.split_at(r.rows.len().min(rows));
-    let mut table = table(ctx, shown);
+/// The first rows, for the overview, and a row for the rest: at most `rows` owners, each with what it
+/// spent most in, in at most `most_lines` lines.
+pub(super) fn first(ctx: &Ctx<'_>, r: &OwnersReport, rows: usize, most_lines: usize) -> Item {
+    let brief =
+        |row: &OwnerRow| OwnerRow { callees: row.callees.iter().take(1).cloned().collect(), ..row.clone() };
+    let brief: Vec<OwnerRow> = r.rows.iter().take(rows).map(brief).collect();
+    let lines = brief.iter().scan(0, |sum, row| {
+        *sum += 1 + row.callees.len();
+        Some(*sum)
+    });
+    let fitting = lines.take_while(|lines| *lines <= most_lines).count().max(1);
+    let (_, rest) = r.rows.split_at(r.rows.len().min(fitting));
+    let mut table = table(ctx, &brief[..brief.len().min(fitting)]);
     let count = r.not_listed.saturating_add(rest.len() as u64);
     if count > 0 {
         let seconds = rest.iter().map(|row| row.seconds).sum::<f64>() + r.seconds_not_listed;

@@ -133,7 +133,12 @@ pub(super) fn hottest(ctx: &Ctx<'_>, cost: Cost, rows: i64) -> Item {
     match create(&ctx.subject.profile, Limit::Ranks(1, rows), cost, Incl::Own, Scope::Overall) {
         Ok(r) if !r.procs.is_empty() => {
             let rows: Vec<&TopProc> = r.procs.iter().collect();
-            let mut table = inner.flat(&columns(&inner, None), &rows, None);
+            let mut shown = columns(&inner, None);
+            if cost == Cost::Words {
+                // It stands beside another table.
+                shown.lead.retain(|column| column.head.class == ColumnClass::Name);
+            }
+            let mut table = inner.flat(&shown, &rows, None);
             table.flat = false;
             Item::Table(table)
         }

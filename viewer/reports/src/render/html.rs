@@ -85,6 +85,7 @@ pub fn page(display: &Display, place: &PageContext) -> String {
                         @if let Some((label, cmd)) = &notice.link { " " a href=(r.href(cmd, 1, r.prefs.as_ref())) { (label) } }
                     }
                 }
+                (r.chips(display))
                 main #content {
                     @if let Some(title) = &display.title { h1 { (with_breaks(title)) } }
                     (r.tabs("tabs", "views of this", &display.tabs, None))
@@ -198,6 +199,26 @@ impl Renderer<'_> {
         }
     }
 
+    /// What the page is limited to. Each limit can be lifted.
+    fn chips(&self, display: &Display) -> Markup {
+        html! {
+            @if !display.chips.is_empty() {
+                div.chips role="group" aria-label="the page is limited to" {
+                    "only "
+                    @for chip in &display.chips {
+                        span.chip {
+                            (visible(&chip.text))
+                            @if let Some(link) = &chip.without {
+                                " " a href=(self.address(link)) title="without this limit" aria-label={ "without " (visible(&chip.text)) } { "\u{d7}" }
+                            }
+                        }
+                        " "
+                    }
+                }
+            }
+        }
+    }
+
     /// The settings, closed until the reader opens them.
     fn options(&self, display: &Display) -> Markup {
         html! {
@@ -248,6 +269,7 @@ impl Renderer<'_> {
             Item::Verbatim(text) => html! { pre tabindex="0" { (text) } },
             Item::Listing(listing) => self.listing(listing),
             Item::Picture(picture) => self.picture(picture),
+            Item::TimePicture(picture) => self.time_picture(picture),
             Item::Columns(columns) => html! {
                 div.columns { @for column in columns { div.column { @for i in column { (self.item(i)) } } } }
             },
@@ -302,7 +324,7 @@ impl Renderer<'_> {
         }
     }
 
-    fn address(&self, link: &Link) -> String {
+    pub(super) fn address(&self, link: &Link) -> String {
         match &link.file {
             Some(file) => format!("?{}", query::print(&link.cmd, link.page, link.prefs.as_ref(), file)),
             None => self.href(&link.cmd, link.page, link.prefs.as_ref()),

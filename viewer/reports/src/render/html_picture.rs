@@ -1,7 +1,7 @@
 //! Pictures as HTML: the SVG with its legend.
 
 use super::html::Renderer;
-use crate::display::{Compared, Picture, format};
+use crate::display::{Compared, Picture, TimePicture, format};
 use crate::query::Incl;
 use maud::{Markup, PreEscaped, html};
 
@@ -80,6 +80,22 @@ impl Renderer<'_> {
                         }
                     }
                 }
+                figcaption { (picture.caption) }
+            }
+        }
+    }
+
+    /// What was spent when.
+    pub(super) fn time_picture(&self, picture: &TimePicture) -> Markup {
+        let mut areas = picture.areas.clone();
+        for (slice, link) in areas.slices.iter_mut().zip(&picture.links) {
+            slice.link = Some(self.address(link));
+        }
+        let dragged = picture.dragged.as_ref();
+        html! {
+            figure.picture data-from=[dragged.map(|d| d.ends.0)] data-to=[dragged.map(|d| d.ends.1)]
+                data-range=[dragged.map(|d| d.link.1)] data-link=[dragged.map(|d| self.address(&d.link.0))] {
+                (PreEscaped(areas.svg()))
                 figcaption { (picture.caption) }
             }
         }

@@ -17,6 +17,32 @@ say();top.appendChild(b);
 /* display options stay open from page to page */
 var options=d.querySelector("details.options");
 if(options){if(get("pct-options")==="open")options.open=true;options.addEventListener("toggle",function(){put("pct-options",options.open?"open":"");});}
+/* a range of time is chosen by dragging over the picture of what was spent when */
+d.querySelectorAll("figure[data-link]").forEach(function(figure){
+var svg=figure.querySelector("svg"),set=figure.dataset,from=+set.from,to=+set.to,start=null,mark=null;
+function share(e){var box=svg.getBoundingClientRect();return Math.min(1,Math.max(0,(e.clientX-box.left)/box.width));}
+function draw(at){
+mark=mark||svg.appendChild(d.createElementNS("http://www.w3.org/2000/svg","rect"));
+mark.setAttribute("class","chosen");mark.setAttribute("height","64");
+mark.setAttribute("x",100*Math.min(start,at)+"%");mark.setAttribute("width",100*Math.abs(at-start)+"%");
+}
+function moved(e){return start!==null&&Math.abs(share(e)-start)*svg.getBoundingClientRect().width>4;}
+svg.addEventListener("pointerdown",function(e){if(e.button===0)start=share(e);});
+svg.addEventListener("dragstart",function(e){e.preventDefault();});
+d.addEventListener("pointermove",function(e){if(moved(e)||mark)draw(share(e));});
+d.addEventListener("keydown",function(e){if(e.key==="Escape"&&mark){mark.remove();mark=start=null;}});
+d.addEventListener("pointerup",function(e){
+if(mark){
+var digits=Math.min(9,Math.max(0,Math.ceil(-Math.log10((to-from)/svg.getBoundingClientRect().width)))),at=share(e);
+function time(share){return Math.max(0,from+(to-from)*share).toFixed(digits);}
+var a=time(Math.min(start,at)),b=time(Math.max(start,at));
+if(a!==b)location.href=set.link.replace(set.range,a+".."+b);
+}
+start=null;
+});
+/* the click that ends a drag leads nowhere else */
+svg.addEventListener("click",function(e){if(mark){e.preventDefault();mark.remove();mark=null;}},true);
+});
 /* flat tables: sort by head, filter */
 function value(cell){
 if(!cell)return "";

@@ -25,6 +25,10 @@ pub fn page(display: &Display, options: &TextOptions) -> String {
     let mut out = String::new();
     if let Some(banner) = &display.banner {
         line(&mut out, &format!("{}: {}", clean(&banner.program), banner.facts.join(", ")));
+        if !display.chips.is_empty() {
+            let chips: Vec<String> = display.chips.iter().map(|chip| clean(&chip.text)).collect();
+            line(&mut out, &format!("only {}", chips.join(", ")));
+        }
     }
     if let Some(title) = &display.title {
         line(&mut out, &clean(title));
@@ -78,6 +82,10 @@ fn write_item(out: &mut String, item: &Item, developer: bool, options: &TextOpti
             out.push('\n');
         }
         Item::Picture(picture) => write_picture(out, picture, options),
+        Item::TimePicture(picture) => {
+            line(out, &clean(&picture.words));
+            out.push('\n');
+        }
         Item::Columns(columns) => {
             columns.iter().flatten().for_each(|i| write_item(out, i, developer, options));
         }

@@ -16,6 +16,7 @@ pub mod getters_setters;
 pub mod menu;
 pub mod module_rep;
 pub mod modules;
+pub mod over_time;
 pub mod overview;
 pub mod owners;
 pub mod proc;
@@ -29,7 +30,7 @@ pub mod var_use;
 pub mod waits;
 
 pub use crate::analysis::Failure;
-use crate::query::Cmd;
+use crate::query::{Cmd, Cost};
 use crate::subject::Subject;
 pub use common::Window;
 use serde::Serialize;
@@ -157,6 +158,13 @@ pub fn create(subject: &Subject, cmd: &Cmd, window: Window) -> Report {
             Report::Module(modules::create(profile, name, subject.has_module_representation(name)))
         }
         Cmd::GettersSetters(name) => Report::GettersSetters(getters_setters::create(profile, name)),
+        Cmd::TopProcs { cost: Cost::Allocs | Cost::Words, .. } if !subject.knows_memory() => {
+            Report::TopProcs(Err(Failure(
+                "Allocations are counted by stack over the whole recording: of a range of time, or of one thread, they are \
+                 not known."
+                    .to_owned(),
+            )))
+        }
         Cmd::TopProcs { limit, cost, incl, scope } => {
             Report::TopProcs(top_procs::create(profile, *limit, *cost, *incl, *scope))
         }

@@ -1,5 +1,6 @@
 //! What a recording of a native program contains about itself: its threads, and what was accounted for and lost.
 
+use super::over_time::{self, OverTimeReport};
 use pct_deep::native::{Recorded, ThreadFacts};
 use serde::Serialize;
 
@@ -28,6 +29,8 @@ pub struct OverviewReport {
     pub processes: usize,
     /// Whether there is a tree of stacks.
     pub has_stacks: bool,
+    /// What was spent when, if it is known.
+    pub over_time: Option<OverTimeReport>,
 }
 
 /// A thread.
@@ -94,5 +97,6 @@ pub fn create(recorded: &Recorded) -> OverviewReport {
         threads_not_listed: (rest.len(), seconds(rest.iter().map(|t| t.ns).sum())),
         processes: side.processes.len(),
         has_stacks: !recorded.stacks.is_empty(),
+        over_time: over_time::create(recorded),
     }
 }

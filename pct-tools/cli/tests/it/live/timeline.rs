@@ -28,7 +28,7 @@ fn libc() -> Option<(u64, u64, u64, String)> {
 }
 
 /// Two threads, a sample each millisecond, in places spread over the library.
-fn recording() -> Option<Vec<u8>> {
+pub(super) fn recording() -> Option<Vec<u8>> {
     recording_of(1000)
 }
 
@@ -47,9 +47,9 @@ fn recording_of(samples: u64) -> Option<Vec<u8>> {
     Some(b.finish())
 }
 
-struct Serving {
+pub(super) struct Serving {
     _child: Killed,
-    url: String,
+    pub(super) url: String,
 }
 
 impl Serving {
@@ -58,7 +58,7 @@ impl Serving {
     }
 
     /// `pct view` with these words.
-    fn of(dir: &Path, words: &[&str]) -> Serving {
+    pub(super) fn of(dir: &Path, words: &[&str]) -> Serving {
         let mut child = Command::new(PCT)
             .args(["view", "--no-open", "-q"])
             .args(words)
@@ -72,7 +72,7 @@ impl Serving {
     }
 
     /// What the server answers below its secret.
-    fn get(&self, path: &str) -> String {
+    pub(super) fn get(&self, path: &str) -> String {
         let (host, below) = host_and_path(&self.url);
         let secret = below.split('/').nth(1).expect("a secret");
         let mut stream = TcpStream::connect(host).expect("connects");
@@ -295,7 +295,7 @@ fn a_recording_that_grows_or_is_replaced_is_shown_as_it_is_by_then() {
     assert!(serving.get("tl").contains("cannot be read again"));
 }
 
-fn json(text: &str) -> Value {
+pub(super) fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
 }
 

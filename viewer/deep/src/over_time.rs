@@ -1,0 +1,31 @@
+//! When a recording's time was spent. Deep.data has no place for it: it is known where the recording itself is viewed.
+
+/// What was spent when, in columns of equal length.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OverTime {
+    /// Begin of the first column, nanoseconds since 1970.
+    pub begin_realtime_ns: u64,
+    /// Length of a column in nanoseconds.
+    pub column_ns: u64,
+    /// Number of columns.
+    pub columns: usize,
+    /// What each group spent, the group that spent most first.
+    pub groups: Vec<GroupOverTime>,
+}
+
+impl OverTime {
+    /// End of the last column, nanoseconds since 1970.
+    #[must_use]
+    pub fn end_realtime_ns(&self) -> u64 {
+        self.begin_realtime_ns.saturating_add(self.column_ns.saturating_mul(self.columns as u64))
+    }
+}
+
+/// What the functions of a language, or of an object, spent when.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupOverTime {
+    /// The language of interpreted functions, or the object that others are in.
+    pub name: String,
+    /// What was spent in each column: nanoseconds, or whatever is measured.
+    pub spent: Vec<u64>,
+}
