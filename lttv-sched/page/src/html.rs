@@ -97,7 +97,7 @@ pub(crate) fn page(store: &Store, view: &View, frame: &PageParts<'_>) -> String 
     let heights = (0..).zip(STATES).map(|(key, _)| if runs(key) { 0.0 } else { waiting_height(key) });
     let heights: Vec<f64> = heights.collect();
     let boot = json!({
-        "span": [span.0.to_string(), span.1.to_string()], "from": view.from.to_string(), "to": view.to.to_string(),
+        "origin": store.origin().to_string(), "span": [span.0.to_string(), span.1.to_string()], "from": view.from.to_string(), "to": view.to.to_string(),
         "a": view.selection.map(|s| s.0.to_string()), "b": view.selection.map(|s| s.1.to_string()),
         "lane": view.lane.map(|lane| lane.to_string()), "tab": tab_of(store, view).map(Tab::as_word),
         "all": view.all, "name": view.name, "whole": is_whole, "gap": GAP, "revision": frame.revision,
@@ -131,9 +131,9 @@ pub(crate) fn page(store: &Store, view: &View, frame: &PageParts<'_>) -> String 
                 main {
                     p.warning id="news" role="status" hidden[frame.news.is_empty()] { (frame.news) }
                     (notes(store))
-                    (steering(view, span))
+                    (steering(view, span, store.origin()))
                     div id="search" { (search::markup(store, view)) }
-                    div id="axis" aria-hidden="true" { (axis(view, span.0)) }
+                    div id="axis" aria-hidden="true" { (axis(view, store.origin())) }
                     (strip(&sums, view))
                     (losses(store, view))
                     div.board {
@@ -152,7 +152,7 @@ pub(crate) fn page(store: &Store, view: &View, frame: &PageParts<'_>) -> String 
                     }
                 }
                 dialog id="help" { (help()) }
-                footer { a href={ "tl/file?" (view.query()) "&as=lanes" } download="lanes.svg" data-view="lanes" { "lanes as SVG" } a href="tl/meta" { "json" } a href=(links.quit) { "quit" } span { "times are seconds after " (span.0) " ns" } }
+                footer { a href={ "tl/file?" (view.query()) "&as=lanes" } download="lanes.svg" data-view="lanes" { "lanes as SVG" } a href="tl/meta" { "json" } a href=(links.quit) { "quit" } span { "times are seconds after " (store.origin()) " ns" } }
                 script id="boot" type="application/json" nonce=(nonce) { (PreEscaped(boot)) }
                 script nonce=(nonce) { (PreEscaped(SCRIPT)) }
             }
@@ -218,14 +218,14 @@ fn notes(store: &Store) -> Markup {
 }
 
 /// Links that zoom and pan: all there is without script.
-fn steering(view: &View, span: (i64, i64)) -> Markup {
+fn steering(view: &View, span: (i64, i64), origin: i64) -> Markup {
     let whole = View { from: span.0, to: span.1, ..view.clone() };
     let fit = view.selection.map(|(from, to)| View { from, to, ..view.clone() });
     let none = View { selection: None, ..view.clone() };
     html! {
         nav.steer aria-label="zoom" {
-            span.range { (since(span.0, view.from, view.width().unsigned_abs())) " s to "
-                (since(span.0, view.to, view.width().unsigned_abs())) " s, " (duration(view.width().unsigned_abs())) " wide" }
+            span.range { (since(origin, view.from, view.width().unsigned_abs())) " s to "
+                (since(origin, view.to, view.width().unsigned_abs())) " s, " (duration(view.width().unsigned_abs())) " wide" }
             a.control href=(link(&whole)) { "whole" }
             a.control href=(link(&view.moved(-4, 16))) { "out" }
             a.control href=(link(&view.moved(-4, 8))) { "left" }

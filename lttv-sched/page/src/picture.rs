@@ -58,7 +58,7 @@ pub fn draw(store: &Store, board: &Board, view: &View) -> Picture {
 pub fn standing_alone(store: &Store, board: &Board, view: &View) -> String {
     const NAMES: f64 = 240.0;
     const TOP: u32 = 26;
-    let origin = store.span().0;
+    let origin = store.origin();
     let wide = view.width().unsigned_abs();
     let (width, height) = (NAMES + WIDTH, board.height() + TOP);
     let mut out = format!(

@@ -96,8 +96,8 @@ fn in_events(store: &Store, text: &str) -> Hits {
     });
     let mut hits = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
     if !is_whole {
-        let last = hits.times.last().copied().unwrap_or(store.span().0);
-        let seconds = crate::words::since(store.span().0, last, 1_000_000_000);
+        let last = hits.times.last().copied().unwrap_or(store.origin());
+        let seconds = crate::words::since(store.origin(), last, 1_000_000_000);
         hits.problems
             .push(format!("there are too many events to look at all of them; found up to {seconds} s"));
     }
@@ -179,7 +179,7 @@ pub(crate) fn json_of(store: &Store, view: &View) -> Value {
         return json!({"v": 1, "total": 0, "html": part(markup(store, view)), "hits": "", "marks": {}});
     }
     let hits = search(store, &view.search);
-    let origin = store.span().0;
+    let origin = store.origin();
     let of_lane = |(lane, times): (LaneRef, Vec<i64>)| {
         let times: Vec<i64> = times.into_iter().map(|time| time.saturating_sub(origin)).collect();
         (lane.to_string(), json!(times))

@@ -310,6 +310,14 @@ impl Store {
         (from, to.saturating_add(1).max(from.saturating_add(1000)))
     }
 
+    /// The time from which times on the page count: the start of the recording that began first, as for `pct report
+    /// --from`, or the first time of all traces if that is earlier.
+    pub fn origin(&self) -> i64 {
+        let first = self.span().0;
+        let starts = self.traces().filter_map(|shown| Some(shown.recording.as_ref()?.start_ns));
+        starts.filter(|start| (1..=first).contains(start)).min().unwrap_or(first)
+    }
+
     /// What was wrong so far, in words.
     pub fn said(&self) -> Vec<String> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()

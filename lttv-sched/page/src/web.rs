@@ -167,7 +167,7 @@ impl TimelinePage {
             .map(|(key, name)| json!({"name": name, "color": colour_of_state(key).to_string()}));
         let states: Vec<_> = states.collect();
         json_response(&json!({
-            "v": 1, "span": [from.to_string(), to.to_string()], "origin": from.to_string(), "traces": traces,
+            "v": 1, "span": [from.to_string(), to.to_string()], "origin": store.origin().to_string(), "traces": traces,
             "lanes": lanes, "states": states, "diag": store.said(),
         }))
     }

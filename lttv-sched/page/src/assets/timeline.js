@@ -1,14 +1,14 @@
 // The timeline's script: tiles on a canvas, zoom and pan by mouse and keyboard, a selection, all of it in the address.
-// Times are numbers of ns after the begin of the span; whole times go over the wire as decimal text.
+// Times are numbers of ns after the origin; whole times go over the wire as decimal text.
 (function () {
 "use strict";
 var $ = function (id) { return document.getElementById(id); };
 var boot = JSON.parse($("boot").textContent), nonce = document.currentScript.nonce, root = document.documentElement;
-var origin = BigInt(boot.span[0]);
+var origin = BigInt(boot.origin);
 var rel = function (text) { return Number(BigInt(text) - origin); };
 var abs = function (ns) { return String(origin + BigInt(Math.round(ns))); };
 var plot = $("plot"), lanes = $("lanes"), axis = $("axis"), details = $("details"), part = $("window");
-var span = { from: 0, to: rel(boot.span[1]) };
+var span = { from: rel(boot.span[0]), to: rel(boot.span[1]) };
 var view, sel, lane, tab, all, name, at;
 // What the address says besides: key and text. The page's parts are asked for with it.
 var rest = [], REST = ["thread", "process", "object", "function", "x", "fn", "q", "hit", "detail"];

@@ -33,7 +33,7 @@ pub(crate) fn events_ask(store: &Store, view: &View, (from, skip): (i64, u64), m
 
 /// The list, and the links to its other pages.
 pub(super) fn markup(store: &Store, view: &View) -> Markup {
-    let ((from, _), origin) = (view.window(), store.span().0);
+    let ((from, _), origin) = (view.window(), store.origin());
     let ask = events_ask(store, view, view.at.unwrap_or((from, 0)), MOST_EVENTS);
     let listed = store.events(&ask);
     let lanes = lanes_of_threads(store);

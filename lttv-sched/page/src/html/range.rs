@@ -49,7 +49,7 @@ pub(crate) fn window(store: &Store, view: &View) -> String {
 }
 
 pub(super) fn window_markup(store: &Store, view: &View, nonce: Option<&str>) -> Markup {
-    let ((from, to), origin) = (view.window(), store.span().0);
+    let ((from, to), origin) = (view.window(), store.origin());
     let width = to.abs_diff(from);
     let tab = tab_of(store, view);
     html! {
@@ -190,7 +190,7 @@ fn thread_states(store: &Store, view: &View) -> Markup {
     };
     let (from, to) = view.window();
     let listed = states::of_thread(store, tid, (from, to), MOST_STATES);
-    let origin = store.span().0;
+    let origin = store.origin();
     let of = |row: &ThreadInterval| View { selection: Some((row.from.ns(), row.to.ns())), ..view.clone() };
     html! {
         @if !listed.is_whole { p.warning { "This took too long; the list may lack states at its end. Select a shorter range." } }

@@ -123,7 +123,7 @@ fn one_by_one(store: &Store, view: &View, recording: &Recording, (trace, tid): (
     let mut waits: Vec<&Wait> =
         recording.waits_of_thread(tid).filter(|wait| wait.inside((from, to)) > 0).collect();
     waits.sort_by_key(|wait| wait.from_ns);
-    let origin = store.span().0;
+    let origin = store.origin();
     let at = |wait: &Wait| View { selection: Some((wait.from_ns, wait.to_ns)), ..view.clone() };
     let shown = &waits[..waits.len().min(MOST_WAITS)];
     html! {

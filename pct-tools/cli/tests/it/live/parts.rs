@@ -156,6 +156,9 @@ fn the_timeline_and_the_other_pages_lead_to_each_other_in_the_same_part() {
         let back = format!("href=\"../../deep?{page}&amp;&amp;a.pct!0.25..0.5,thread:100\"");
         assert!(html.contains(&back), "{page}: {html}");
     }
+    // Times have the same begin everywhere, that of the recording.
+    let selected = html.split("selected ").nth(1).and_then(|rest| rest.split(" (").next());
+    assert_eq!(selected, Some("0.2500 s to 0.5000 s"));
     // The script does the same when another range is selected.
     assert!(html.contains("<h2 data-part=\"!0.25..0.5,thread:100\">"), "{html}");
     // The whole is no part.
