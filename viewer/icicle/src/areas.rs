@@ -25,8 +25,6 @@ pub struct Areas {
     pub length_ns: u64,
     /// Number of columns.
     pub columns: usize,
-    /// What is as high as the picture. 0: the highest column is.
-    pub full: u64,
     /// The areas, the lowest first.
     pub areas: Vec<Area>,
     /// The part of the width, in 0 to 1, that the page is about, if it is not about all. The rest is dimmed.
@@ -57,8 +55,7 @@ pub struct Slice {
 
 impl Areas {
     /// The sum of the areas in a column.
-    #[must_use]
-    pub fn sum(&self, column: usize) -> u64 {
+    fn sum(&self, column: usize) -> u64 {
         let heights = self.areas.iter().map(|area| area.heights.get(column).copied().unwrap_or(0));
         heights.fold(0, u64::saturating_add)
     }
@@ -98,8 +95,7 @@ impl Areas {
     }
 
     fn write_areas(&self, out: &mut String) {
-        let highest = (0..self.columns).map(|column| self.sum(column)).max().unwrap_or(0);
-        let full = if self.full == 0 { highest } else { self.full }.max(1);
+        let full = (0..self.columns).map(|column| self.sum(column)).max().unwrap_or(0).max(1);
         let height = |sum: u64| f64::from(HEIGHT) * (1.0 - (sum as f64 / full as f64).min(1.0));
         let mut below = vec![0_u64; self.columns];
         for area in &self.areas {

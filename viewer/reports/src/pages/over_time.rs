@@ -76,7 +76,6 @@ pub(super) fn picture(ctx: &Ctx<'_>, r: &OverTimeReport) -> Item {
             begin_ns: at(0),
             length_ns: r.length_ns(),
             columns: r.columns,
-            full: 0,
             areas,
             part,
             slices: slices(r.columns, SLICES).map(slice).collect(),

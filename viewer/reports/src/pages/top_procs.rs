@@ -135,7 +135,7 @@ pub(super) fn hottest(ctx: &Ctx<'_>, cost: Cost, rows: i64) -> Item {
             let rows: Vec<&TopProc> = r.procs.iter().collect();
             let mut shown = columns(&inner, None);
             if cost == Cost::Words {
-                // It stands beside another table.
+                // Memory stands beside another table, where there is room for names alone.
                 shown.lead.retain(|column| column.head.class == ColumnClass::Name);
             }
             let mut table = inner.flat(&shown, &rows, None);

@@ -23,7 +23,7 @@ var svg=figure.querySelector("svg"),set=figure.dataset,from=+set.from,to=+set.to
 function share(e){var box=svg.getBoundingClientRect();return Math.min(1,Math.max(0,(e.clientX-box.left)/box.width));}
 function draw(at){
 mark=mark||svg.appendChild(d.createElementNS("http://www.w3.org/2000/svg","rect"));
-mark.setAttribute("class","chosen");mark.setAttribute("height","64");
+mark.setAttribute("class","chosen");mark.setAttribute("height",svg.querySelector(".slice").getAttribute("height"));
 mark.setAttribute("x",100*Math.min(start,at)+"%");mark.setAttribute("width",100*Math.abs(at-start)+"%");
 }
 function moved(e){return start!==null&&Math.abs(share(e)-start)*svg.getBoundingClientRect().width>4;}
