@@ -308,7 +308,9 @@ impl View {
             return Err(BadAddress("from must be before to, and less than 292 years".into()));
         }
         view.to = view.to.max(view.from.saturating_add(SHORTEST));
-        view.selection = a.zip(b).map(|(a, b): (i64, i64)| (a.min(b), a.max(b))).filter(|(a, b)| a < b);
+        // One end alone: up to the end of the span, or from its begin.
+        let ends = (a.is_some() || b.is_some()).then(|| (a.unwrap_or(span.0), b.unwrap_or(span.1)));
+        view.selection = ends.map(|(a, b): (i64, i64)| (a.min(b), a.max(b))).filter(|(a, b)| a < b);
         Ok(view)
     }
 

@@ -32,7 +32,8 @@ plot.append(line);
 function take(query) {
   var p = new URLSearchParams(query), text = function (key, other) { return p.has(key) ? p.get(key) : other; };
   view = { from: rel(text("from", boot.span[0])), to: rel(text("to", boot.span[1])) };
-  sel = p.has("a") && p.has("b") ? { from: rel(p.get("a")), to: rel(p.get("b")) } : null;
+  // One end alone: up to the end of the span, or from its begin.
+  sel = p.has("a") || p.has("b") ? { from: p.has("a") ? rel(p.get("a")) : span.from, to: p.has("b") ? rel(p.get("b")) : span.to } : null;
   lane = text("lane", null); tab = text("tab", null); all = p.get("all") === "1"; name = text("name", ""); at = text("at", null);
   rest = [];
   p.forEach(function (text, key) { if (REST.indexOf(key) >= 0 && text) rest.push([key, text]); });

@@ -13,8 +13,10 @@ pub(super) fn part_in_address(store: &Store, view: &View) -> String {
     let (from, to) = view.window();
     let ns = |time: i64| u64::try_from(time.saturating_sub(start)).unwrap_or(0);
     let span = store.span();
-    let is_whole = from <= span.0 && to >= span.1;
-    let range = Some((ns(from), ns(to))).filter(|(from, to)| !is_whole && from < to);
+    // What begins or ends with the span goes on beyond it.
+    let from = if from <= span.0 { 0 } else { ns(from) };
+    let to = if to >= span.1 { u64::MAX } else { ns(to) };
+    let range = Some((from, to)).filter(|range| *range != (0, u64::MAX) && from < to);
     let tid = lane_of(store, view).and_then(|(_, lane)| lane.tid());
     let part = Part::default()
         .in_range(range)
