@@ -13,14 +13,6 @@ pub struct OverTime {
     pub groups: Vec<GroupOverTime>,
 }
 
-impl OverTime {
-    /// End of the last column, nanoseconds since 1970.
-    #[must_use]
-    pub fn end_realtime_ns(&self) -> u64 {
-        self.begin_realtime_ns.saturating_add(self.column_ns.saturating_mul(self.columns as u64))
-    }
-}
-
 /// What the functions of a language, or of an object, spent when.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupOverTime {

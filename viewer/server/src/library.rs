@@ -1,9 +1,8 @@
 //! Several profiles that answer under their names. This is what `pct view` serves.
 //!
 //! A query names its profile (the file part), or a part of it: a range of time, some threads ([`Part`]). The profile
-//! or the part is loaded at the first request, and the most recently used
-//! ones are kept. A recording that is still being written is shown as it was when it was read. The page says so, with a
-//! link that reads it again.
+//! or the part is loaded at the first request, and those used last are kept. A recording that is still being written is
+//! shown as it was when it was read. The page says so, with a link that reads it again.
 //!
 //! A profile may have an additional page that another part answers (the timeline of a recording). Its address is
 //! `of/NUMBER/tl`, and it is opened at the first request.
@@ -12,7 +11,6 @@ use crate::answer::{After, Answers, Form, Reply, Request, Response, SharedAnswer
 use crate::slots::Slots;
 use crate::viewer::render;
 use pct_deep::measured::Measured;
-use pct_deep::over_time::OverTime;
 use pct_reports::display::format;
 use pct_reports::pages::parts;
 use pct_reports::query::{Cmd, Query, encode, print};
@@ -20,7 +18,7 @@ use pct_reports::render::html::{self, Beside, Notice, PageContext};
 use pct_reports::report::{Failure, ahead};
 use pct_reports::subject::{Shelf, ShelfEntry, Subject};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Instant;
 
 pub use pct_reports::query::{Part, PartFilter};
@@ -72,20 +70,16 @@ pub struct LinksBack {
 struct Read {
     subject: Arc<Subject>,
     at: Instant,
-    /// The larger, the later it was used.
-    used: u64,
 }
 
 struct Shelved {
     books: Vec<Book>,
-    /// What was read, one slot per book.
-    read: Vec<Mutex<Option<Read>>>,
-    /// What was read of parts.
+    /// What was read, by name.
+    read: Slots<Read>,
+    /// What was read of parts, by name.
     parts: Slots<Read>,
-    /// The open additional pages, one slot per book, each with the time of its last use.
-    open: Vec<Mutex<Option<(SharedAnswers, u64)>>>,
-    /// Counts uses.
-    clock: Mutex<u64>,
+    /// The open additional pages, by the names of their profiles.
+    open: Slots<SharedAnswers>,
     /// Itself, which is given to the profiles that it reads.
     own: Weak<Shelved>,
 }
@@ -116,16 +110,10 @@ impl Shelved {
         place(name).filter(|at| self.books[*at].load_part.is_some()).map(|at| (at, part))
     }
 
-    fn tick(&self) -> u64 {
-        let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
-        *clock += 1;
-        *clock
-    }
-
     fn keep_subject(&self, i: usize, subject: Subject) {
         let read = self.placed(i, subject, &Part::default());
-        *self.read[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
-        self.forget();
+        let slot = self.read.slot(&self.books[i].entry.name);
+        *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
     }
 
     /// A profile that was just read, as it is kept under its name.
@@ -137,38 +125,30 @@ impl Shelved {
         let subject = Arc::new(subject);
         // It continues on its own thread.
         let _ = ahead::prepare(&subject);
-        Read { subject, at: Instant::now(), used: self.tick() }
-    }
-
-    /// Drops the profiles that were not used for longest. One that is being read is skipped.
-    fn forget(&self) {
-        forget(&self.read, KEPT, |read| read.used);
+        Read { subject, at: Instant::now() }
     }
 
     /// The additional page of a profile, opened if necessary. None: it has none.
     fn beside(&self, i: usize) -> Option<Result<SharedAnswers, String>> {
         let book = self.books.get(i)?;
         let beside = book.beside.as_ref()?;
-        let mut slot = self.open[i].lock().unwrap_or_else(PoisonError::into_inner);
-        let answers = match &*slot {
-            Some((answers, _)) => Arc::clone(answers),
-            // Other requests for this one wait here, so that it is opened once.
-            None => match (beside.open)(&self.links_back(i)) {
-                Ok(answers) => answers,
-                Err(why) => return Some(Err(why)),
-            },
-        };
-        *slot = Some((Arc::clone(&answers), self.tick()));
-        drop(slot);
-        forget(&self.open, KEPT_OPEN, |open| open.1);
-        Some(Ok(answers))
+        let slot = self.open.slot(&book.entry.name);
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(answers) = &*slot {
+            return Some(Ok(Arc::clone(answers)));
+        }
+        // Other requests for this one wait here, so that it is opened once.
+        let opened = (beside.open)(&self.links_back(i));
+        *slot = opened.as_ref().ok().cloned();
+        Some(opened)
     }
 
     fn links_back(&self, i: usize) -> LinksBack {
         let entry = &self.books[i].entry;
         let link = |cmd: &Cmd| format!("{UP}?{}", print(cmd, 1, None, &entry.name));
         // A profile is not read for the names of its parts, nor waited for.
-        let slot = self.read[i].try_lock().ok();
+        let known = self.read.known(&entry.name);
+        let slot = known.as_ref().and_then(|slot| slot.try_lock().ok());
         let read = slot.as_ref().and_then(|slot| slot.as_ref());
         let parts = match read {
             Some(read) => parts(&read.subject).iter().map(|(name, cmd)| (name.clone(), link(cmd))).collect(),
@@ -185,36 +165,22 @@ impl Shelved {
     /// A profile or a part of one, and when it was read. `again`: reads it now.
     fn get(&self, i: usize, part: &Part, again: bool) -> Result<(Arc<Subject>, Instant), String> {
         let book = &self.books[i];
-        let Some(load) = book.load_part.as_ref().filter(|_| !part.is_whole()) else {
-            return self.whole(i, again);
-        };
-        let name = part.file(&book.entry.name);
-        let slot = self.parts.slot(&name);
+        let slots = if part.is_whole() { &self.read } else { &self.parts };
+        let slot = slots.slot(&part.file(&book.entry.name));
+        // Other requests for this one wait here, so that it is read once.
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(read) = slot.as_ref().filter(|_| !again) {
             return Ok((Arc::clone(&read.subject), read.at));
         }
-        let (whole, _) = self.whole(i, false)?;
-        let read = self.placed(i, load(part)?.coloured_as(&whole), part);
-        let out = (Arc::clone(&read.subject), read.at);
-        *slot = Some(read);
-        Ok(out)
-    }
-
-    /// The profile and when it was read. `again`: reads it now.
-    fn whole(&self, i: usize, again: bool) -> Result<(Arc<Subject>, Instant), String> {
-        let mut slot = self.read[i].lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(read) = slot.as_mut().filter(|_| !again) {
-            read.used = self.tick();
-            return Ok((Arc::clone(&read.subject), read.at));
-        }
-        // Other requests for this one wait here, so that it is read once.
-        let read = self.placed(i, (self.books[i].load)()?, &Part::default());
-        let out = (Arc::clone(&read.subject), read.at);
-        *slot = Some(read);
-        drop(slot);
-        self.forget();
-        Ok(out)
+        let subject = match &book.load_part {
+            Some(load) if !part.is_whole() => {
+                let (whole, _) = self.get(i, &Part::default(), false)?;
+                load(part)?.coloured_as(&whole)
+            }
+            _ => (book.load)()?,
+        };
+        let read = slot.insert(self.placed(i, subject, part));
+        Ok((Arc::clone(&read.subject), read.at))
     }
 }
 
@@ -228,11 +194,11 @@ fn address_beside(i: usize, subject: &Subject, part: &Part) -> String {
         separator = '&';
     };
     if let Some((from, to)) = part.range {
-        let at = |ns: u64| recorded.start_realtime_ns.saturating_add(ns);
-        // The additional page has no range without an end.
-        let end = recorded.over_time.as_ref().map_or(u64::MAX, OverTime::end_realtime_ns);
-        add("a", &at(from).to_string());
-        add("b", &at(to).min(end).to_string());
+        let at = |ns: u64| recorded.start_realtime_ns.saturating_add(ns).to_string();
+        add("a", &at(from));
+        if to != u64::MAX {
+            add("b", &at(to));
+        }
     }
     for (filter, text) in part.filters().filter(|(filter, _)| *filter != PartFilter::Without) {
         add(filter.as_word(), text);
@@ -240,29 +206,12 @@ fn address_beside(i: usize, subject: &Subject, part: &Part) -> String {
     address
 }
 
-/// Empties all but `most` slots, the least recently used ones first. A slot in use is skipped.
-fn forget<T>(slots: &[Mutex<Option<T>>], most: usize, used: impl Fn(&T) -> u64) {
-    let mut kept: Vec<(u64, usize)> = Vec::new();
-    for (i, slot) in slots.iter().enumerate() {
-        if let Ok(slot) = slot.try_lock()
-            && let Some(held) = &*slot
-        {
-            kept.push((used(held), i));
-        }
-    }
-    kept.sort_unstable_by(|a, b| b.cmp(a));
-    for (_, i) in kept.into_iter().skip(most) {
-        if let Ok(mut slot) = slots[i].try_lock() {
-            *slot = None;
-        }
-    }
-}
-
 impl Shelf for Shelved {
     fn entries(&self) -> Vec<ShelfEntry> {
         let mut entries: Vec<ShelfEntry> = self.books.iter().map(|b| b.entry.clone()).collect();
         // A profile that was read has more information. One that is being read is not waited for.
-        for (entry, slot) in entries.iter_mut().zip(&self.read) {
+        for entry in &mut entries {
+            let Some(slot) = self.read.known(&entry.name) else { continue };
             if let Ok(slot) = slot.try_lock()
                 && let Some(Read { subject, .. }) = &*slot
                 && let Some(recorded) = &subject.recorded
@@ -297,14 +246,11 @@ impl Library {
     /// A library of these books.
     #[must_use]
     pub fn new(books: Vec<Book>) -> Library {
-        let read = books.iter().map(|_| Mutex::new(None)).collect();
-        let open = books.iter().map(|_| Mutex::new(None)).collect();
         let shelf = Arc::new_cyclic(|own| Shelved {
             books,
-            read,
+            read: Slots::new(KEPT),
             parts: Slots::new(KEPT_PARTS),
-            open,
-            clock: Mutex::new(0),
+            open: Slots::new(KEPT_OPEN),
             own: own.clone(),
         });
         Library { shelf, nonce: None }
@@ -606,7 +552,11 @@ mod tests {
         for i in 0..9 {
             ask(&library, &format!("menu&&r{i}"));
         }
-        let kept = library.shelf.read.iter().filter(|r| r.lock().unwrap().is_some()).count();
-        assert_eq!(kept, KEPT);
+        let is_kept = |i: usize| {
+            let slot = library.shelf.read.known(&format!("r{i}"));
+            slot.is_some_and(|slot| slot.lock().unwrap().is_some())
+        };
+        let kept: Vec<usize> = (0..9).filter(|i| is_kept(*i)).collect();
+        assert_eq!(kept, (9 - KEPT..9).collect::<Vec<_>>(), "those used last");
     }
 }

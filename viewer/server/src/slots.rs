@@ -19,7 +19,14 @@ impl<T> Slots<T> {
         Slots { by_name: Mutex::new(Vec::new()), most }
     }
 
-    /// The place of a name, a new one if there is none. Another one may be dropped for it; who holds that keeps it.
+    /// The place of a name, if it has one. That does not count as a use.
+    pub(crate) fn known(&self, name: &str) -> Option<Slot<T>> {
+        let by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        by_name.iter().find(|(known, _)| known == name).map(|(_, slot)| Arc::clone(slot))
+    }
+
+    /// The place of a name: a new one if it has none. If there are too many then, the one whose last use is longest
+    /// ago is forgotten.
     pub(crate) fn slot(&self, name: &str) -> Slot<T> {
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
         let known = by_name.iter().position(|(known, _)| known == name);
@@ -49,6 +56,10 @@ mod tests {
         assert_eq!(held("a"), Some(1));
         fill("c", 3);
         assert_eq!((held("a"), held("c")), (Some(1), Some(3)));
-        assert_eq!(held("b"), None);
+        assert!(slots.known("b").is_none());
+        // Looking is no use: `a` is the next to go.
+        assert!(slots.known("a").is_some());
+        fill("d", 4);
+        assert!(slots.known("a").is_none() && slots.known("c").is_some());
     }
 }

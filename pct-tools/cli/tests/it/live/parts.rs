@@ -161,6 +161,14 @@ fn the_timeline_and_the_other_pages_lead_to_each_other_in_the_same_part() {
     assert_eq!(selected, Some("0.2500 s to 0.5000 s"));
     // The script does the same when another range is selected.
     assert!(html.contains("<h2 data-part=\"!0.25..0.5,thread:100\">"), "{html}");
+    // A range without an end stays one.
+    let html = serving.get("deep?menu&&a.pct!0.5..");
+    let timeline = html.split("href=\"of/0/tl?").nth(1).and_then(|rest| rest.split('"').next());
+    let query = timeline.unwrap_or_else(|| panic!("{html}"));
+    let page = json(&serving.get(&format!("of/0/tl/window.json?{query}")));
+    assert_eq!(page["recordings"][0]["samples"], report(dir.path(), &["--from", "0.5"]).0);
+    let html = serving.get(&format!("of/0/tl?{query}"));
+    assert!(html.contains("<h2 data-part=\"!0.5..\">"), "{html}");
     // The whole is no part.
     let html = serving.get("of/0/tl");
     assert!(
