@@ -7,7 +7,6 @@ use pct_profile::Profile;
 use pct_profile::fold::add_own_work;
 use pct_profile::load::{Options, WantedMemory};
 use pct_profile::memory::{Measure, MemoryCell, Selection};
-use pct_profile::waits::Waits;
 
 /// How stacks become call contexts.
 #[derive(clap::Args, Clone, Debug)]
@@ -44,11 +43,7 @@ pub fn made(profile: &mut Profile, look: &Look, fold: &Fold) -> Result<Made> {
     let cells = look.cells(profile);
     let apart = Apart { threads: fold.threads == Share::Split, processes: fold.processes == Share::Split };
     let memory = memory(profile, look, apart);
-    match look.window() {
-        // Waits are counted over the whole recording.
-        Some(_) => profile.waits = Waits::default(),
-        None => look.retain_waits(profile),
-    }
+    look.retain_waits(profile);
     look.retain_over_time(profile);
     let outside = profile.account.outside_window.map_or(0, |(samples, _)| samples);
     let samples = profile.total().samples.saturating_add(outside);

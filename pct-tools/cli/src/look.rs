@@ -222,7 +222,7 @@ impl Look {
     }
     /// Leaves the waits of the threads and stacks that were asked for.
     pub(crate) fn retain_waits(&self, profile: &mut Profile) {
-        if self.is_everything() || profile.waits.is_empty() {
+        if !self.has_filters() || profile.waits.is_empty() {
             return;
         }
         let of_cpu = std::mem::replace(&mut profile.cells, wait_views::cells(&profile.waits));

@@ -41,8 +41,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let names =
         rows.by.is_some() || tree_is_wanted(args) || args.look.focus.is_some() || args.look.ignore.is_some();
     let lines = rows.tells_lines() || needs_inlines(args, rows);
-    // Waits are counted over the whole recording.
-    let waits = args.html.is_some() && args.look.window().is_none();
+    let waits = args.html.is_some();
     let options = Options { symbols: names, lines, timeline: args.latency, waits, ..args.look.options() };
     let options = args.choice.narrow(options);
     let load = if args.latency { look::load } else { look::load_any_quantity };

@@ -101,7 +101,8 @@ pub fn load_from(
     each_once(&mut runs);
     let mut raw = raw::Raw::new(options)
         .with_memory(heap::reader(options.memory))
-        .with_waits(options.waits.then_some(wait_records::read));
+        .with_waits(options.waits.then_some(wait_records::read))
+        .with_start(options.window.and_then(|_| start_of_recording(&files)));
     let count = files.len() as u64;
     for (done, file) in files.iter().enumerate() {
         progress("reading", done as u64, count);
@@ -192,6 +193,14 @@ pub fn load_from(
     }
     profile.title = if title.is_empty() { default_title(&profile, paths) } else { title };
     Ok(profile)
+}
+
+/// When the first of these files began, in nanoseconds since 1970. `None`: no header can be read without the file.
+fn start_of_recording(files: &[PathBuf]) -> Option<u64> {
+    // What can be read but once is left to those who read it.
+    let files = files.iter().filter(|file| !whole::is_stream(file));
+    let headers = files.filter_map(|file| recordings::Recording::read(file).ok());
+    headers.map(|header| header.start_ns).filter(|start| *start != 0).min()
 }
 
 /// Names come from the archive beside the profiles, if one was made: then it does not matter what became of the

@@ -164,6 +164,10 @@ pub(super) struct Raw {
     pub(super) memory: RawMemory,
     /// What the files say of waits.
     pub(super) waits: RawWaits,
+    /// The only time of which waits are counted, nanoseconds since the start of the recording.
+    pub(super) window_of_waits: Option<(u64, u64)>,
+    /// Start of the recording, nanoseconds since 1970. `None`: it is that of the file, which is the only one.
+    pub(super) start: Option<u64>,
     /// What the files say of CPU time.
     pub(super) times: Vec<ImageTimes>,
     /// Process ids of the children that their processes made.
@@ -196,6 +200,8 @@ impl Raw {
             since_realtime_ns: options.since_realtime_ns,
             memory: RawMemory::default(),
             waits: RawWaits::default(),
+            window_of_waits: options.window,
+            start: None,
             times: Vec::new(),
             children: HashSet::new(),
             memory_reader: None,
@@ -219,6 +225,11 @@ impl Raw {
     /// The same, which also reads what files say of waits.
     pub(super) fn with_waits(self, reader: Option<WaitReader>) -> Self {
         Self { wait_reader: reader, ..self }
+    }
+
+    /// The same of a recording that began at this time.
+    pub(super) fn with_start(self, start: Option<u64>) -> Self {
+        Self { start, ..self }
     }
 
     /// No file was read.

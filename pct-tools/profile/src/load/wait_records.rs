@@ -56,10 +56,13 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, process: usize, first_thread: 
     found.sum_up(reading, process, &mut chain);
     let end = reading.index.timeline.anchors().last().map_or(0, |anchor| anchor.monotonic_ns);
     let start = header.header_word(at::FIRST_ANCHOR + 1);
-    let times = reading.index.threads.iter().enumerate().map(|(number, thread)| {
+    let window = WaitWindow::from_reading(reading);
+    let times = reading.index.threads.iter().enumerate().filter_map(|(number, thread)| {
         let time = |raw: Option<u64>| raw.map(|raw| reading.index.timeline.monotonic_ns(raw));
-        let wall_ns = time(thread.end).unwrap_or(end).saturating_sub(time(thread.begin).unwrap_or(start));
-        (first_thread + number, wall_ns, thread.cpu_ns)
+        let (begin, end) = (time(thread.begin).unwrap_or(start), time(thread.end).unwrap_or(end));
+        // The kernel's CPU time is that of the thread's whole life.
+        let cpu_ns = thread.cpu_ns.filter(|_| window == WaitWindow::ALL);
+        window.overlap(begin, end.max(begin)).map(|wall_ns| (first_thread + number, wall_ns, cpu_ns))
     });
     let waits = &mut reading.raw.waits;
     waits.threads.extend(times);
@@ -69,6 +72,35 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, process: usize, first_thread: 
     waits.lost = waits.lost.saturating_add(lost);
     waits.overwritten = waits.overwritten.saturating_add(overwritten);
     waits.damaged += damaged;
+}
+
+/// A time by CLOCK_MONOTONIC, from its begin on and before its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct WaitWindow {
+    from: u64,
+    to: u64,
+}
+
+impl WaitWindow {
+    /// All the time.
+    const ALL: WaitWindow = WaitWindow { from: 0, to: u64::MAX };
+
+    /// The time of which waits of a file are wanted.
+    fn from_reading(reading: &Reading<'_, '_>) -> WaitWindow {
+        let Some((from, to)) = reading.raw.window_of_waits else { return WaitWindow::ALL };
+        let own_start = reading.index.file().header().first_anchor().realtime_ns;
+        let start = reading.raw.start.unwrap_or(own_start);
+        let at = |ns: u64| monotonic_ns(reading.index.timeline.anchors(), start.saturating_add(ns));
+        // What is told of the time before the recording counts at its start, as with samples.
+        WaitWindow { from: if from == 0 { 0 } else { at(from) }, to: at(to) }
+    }
+
+    /// How much of an interval lies in it, nanoseconds. `None`: the interval begins after it, or ends before it.
+    fn overlap(self, begin: u64, end: u64) -> Option<u64> {
+        let (from, to) = (begin.max(self.from), end.min(self.to));
+        let is_in = from < to || begin == end && (self.from..self.to).contains(&begin);
+        is_in.then(|| to.saturating_sub(from))
+    }
 }
 
 /// A wait of the file.
@@ -187,35 +219,41 @@ impl FoundRecords {
 
     /// Cuts each wait, and adds its parts to the sums.
     fn sum_up(self, reading: &mut Reading<'_, '_>, process: usize, chain: &mut Option<RawChain>) {
+        let window = WaitWindow::from_reading(reading);
         let waits = &mut reading.raw.waits;
         let mut objects: Vec<_> = self.objects.into_iter().collect();
         objects.sort_unstable_by_key(|(key, _)| *key);
         for ((address, _), mut object) in objects {
             object.waits.sort_by_key(|wait| wait.interval.begin);
-            let Some(&FoundWait { who: (_, first), interval, .. }) = object.waits.first() else { continue };
+            let in_window =
+                |wait: &&FoundWait| window.overlap(wait.interval.begin, wait.interval.end).is_some();
+            let Some(&FoundWait { who: (_, first), interval, .. }) = object.waits.iter().find(in_window)
+            else {
+                continue;
+            };
             let number = waits.objects.len();
             waits.objects.push(RawObject { process, kind: interval.kind, address, first });
             for wait in &object.waits {
                 let Interval { kind, begin, end, .. } = wait.interval;
                 let (thread, node) = wait.who;
+                let Some(length) = window.overlap(begin, end) else { continue };
                 let row = waits.rows.entry((thread, node, number)).or_insert_with(|| RawRow {
                     kind,
                     figures: WaitFigures::default(),
                     parts: Parts::default(),
                     as_mutex: Parts::default(),
                 });
-                let length = end - begin;
                 row.figures += WaitFigures {
                     waits: 1,
                     ns: length,
                     longest_ns: length,
-                    open: u64::from(wait.is_open),
+                    open: u64::from(wait.is_open && end <= window.to),
                     ..WaitFigures::default()
                 };
             }
             let intervals: Vec<Interval> = object.waits.iter().map(|wait| wait.interval).collect();
             let rows = &mut waits.rows;
-            cut_each(&object.waits, &intervals, &object.events, |(thread, node), whose, ns| {
+            cut_each(&object.waits, &intervals, &object.events, window, |(thread, node), whose, ns| {
                 // Who ended is what the object says.
                 if (interval.kind, whose) != (WaitKind::Join, Whose::Unknown)
                     && let Some(row) = rows.get_mut(&(thread, node, number))
@@ -225,7 +263,7 @@ impl FoundRecords {
             });
             if interval.kind == WaitKind::Futex {
                 let (intervals, events) = object.as_mutex();
-                cut_each(&object.waits, &intervals, &events, |(thread, node), whose, ns| {
+                cut_each(&object.waits, &intervals, &events, window, |(thread, node), whose, ns| {
                     if let Some(row) = rows.get_mut(&(thread, node, number)) {
                         row.as_mutex.add(whose, ns);
                     }
@@ -250,11 +288,13 @@ impl FoundObject {
     }
 }
 
-/// Cuts waits, in order of their begins, each with the interval of the same place, at the events of other threads.
+/// Cuts waits, in order of their begins, each with the interval of the same place, at the events of other threads. Of
+/// the parts it gives what lies in the window.
 fn cut_each(
     waits: &[FoundWait],
     intervals: &[Interval],
     events: &[Event<Who>],
+    window: WaitWindow,
     mut part: impl FnMut(Who, Whose<Who>, u64),
 ) {
     // Events before a wait are of no use to it nor to later ones.
@@ -262,7 +302,15 @@ fn cut_each(
     for (wait, interval) in waits.iter().zip(intervals) {
         from += events[from..].partition_point(|event| event.time_ns < interval.begin);
         let others = events[from..].iter().copied().filter(|event| event.who.0 != wait.who.0);
-        cut(*interval, others, |whose, ns| part(wait.who, whose, ns));
+        // The parts abut.
+        let mut begin = interval.begin;
+        cut(*interval, others, |whose, ns| {
+            let end = begin + ns;
+            if let Some(ns) = window.overlap(begin, end) {
+                part(wait.who, whose, ns);
+            }
+            begin = end;
+        });
     }
 }
 
@@ -324,6 +372,14 @@ fn realtime_ns(anchors: &[Anchor], monotonic_ns: u64) -> u64 {
     let at = anchors.partition_point(|anchor| anchor.monotonic_ns <= monotonic_ns).saturating_sub(1);
     let Some(anchor) = anchors.get(at) else { return monotonic_ns };
     let ns = i128::from(monotonic_ns) - i128::from(anchor.monotonic_ns) + i128::from(anchor.realtime_ns);
+    u64::try_from(ns.max(0)).unwrap_or(u64::MAX)
+}
+
+/// CLOCK_MONOTONIC of a time by CLOCK_REALTIME. The end of time stays that.
+fn monotonic_ns(anchors: &[Anchor], realtime_ns: u64) -> u64 {
+    let at = anchors.partition_point(|anchor| anchor.realtime_ns <= realtime_ns).saturating_sub(1);
+    let Some(anchor) = anchors.get(at).filter(|_| realtime_ns != u64::MAX) else { return realtime_ns };
+    let ns = i128::from(realtime_ns) - i128::from(anchor.realtime_ns) + i128::from(anchor.monotonic_ns);
     u64::try_from(ns.max(0)).unwrap_or(u64::MAX)
 }
 

@@ -7,3 +7,4 @@ mod losses;
 mod memory;
 mod naive;
 mod unknown_place;
+mod wait_windows;

@@ -67,14 +67,7 @@ pub struct WaitNode {
 pub fn create(subject: &Subject, of: WaitsOf) -> Result<WaitsReport, Failure> {
     let facts = subject.recorded.as_ref().and_then(|recorded| recorded.waits.as_ref());
     let facts = facts.ok_or_else(|| {
-        let why = match subject.part.range {
-            Some(_) => {
-                "Waits are counted over the whole recording. What was waited for in a range of time is shown by the \
-                 tab `waits` of the timeline."
-            }
-            None => "Waits are known only of recordings by `pct run --wait -- COMMAND`.",
-        };
-        Failure(why.to_owned())
+        Failure("Waits are known only of recordings by `pct run --wait -- COMMAND`.".to_owned())
     })?;
     let table = match of {
         WaitsOf::Locks => &facts.locks,

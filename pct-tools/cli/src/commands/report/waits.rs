@@ -17,14 +17,8 @@ use std::process::ExitCode;
 /// Loads recordings with their waits, those that were asked for.
 ///
 /// # Errors
-/// When none can be read, or waits were not recorded; [`Usage`] for a window of time.
+/// When none can be read, or waits were not recorded.
 pub(crate) fn load(paths: &[PathBuf], look: &Look, face: &Face) -> Result<Profile> {
-    if look.window().is_some() {
-        return Err(Usage(
-            "waits are counted over the whole recording: --focus and --thread pick some".into(),
-        )
-        .into());
-    }
     load_as(paths, look, &Options { waits: true, ..look.options() }, face)
 }
 

@@ -1,6 +1,6 @@
 //! A range of time or a thread that is chosen on one page is in force on all of them.
 
-use super::timeline::{Serving, json, recording};
+use super::timeline::{Serving, json, recording, recording_of_waits, rows_of_waits};
 use crate::support::PCT;
 use pct_kit::browser::{Browser, chromium};
 use serde_json::Value;
@@ -178,6 +178,41 @@ fn the_timeline_and_the_other_pages_lead_to_each_other_in_the_same_part() {
 }
 
 #[test]
+fn waits_of_a_range_are_the_same_in_the_report_on_the_pages_and_on_the_timeline() {
+    let Some(bytes) = recording_of_waits() else { return pct_kit::skip("no libc.so.6 is mapped") };
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("a.pct"), bytes).expect("written");
+    let serving = Serving::of(dir.path(), &["a.pct"]);
+    // The only wait is from 0.2 s to 0.5 s. The recording begins a nanosecond late.
+    for (from, to, ms) in
+        [("0", "1", 300.0), ("0.1", "0.3", 100.0), ("0.3", "0.4", 100.0), ("0.4", "0.9", 100.0)]
+    {
+        let report = Command::new(PCT)
+            .args(["report", "--wait", "--format", "json", "--from", from, "--to", to, "a.pct"])
+            .current_dir(dir.path())
+            .output()
+            .expect("runs");
+        let rows = json(&String::from_utf8_lossy(&report.stdout))["waits"].take();
+        let row = &rows[0];
+        assert_eq!(rows.as_array().map(Vec::len), Some(1), "{from}..{to}: {rows}");
+        let close = |seconds: &Value| (seconds.as_f64().expect("seconds") * 1000.0 - ms).abs() < 1e-5;
+        assert!(close(&row["seconds"]) && close(&row["by"][0]["seconds"]), "{from}..{to}: {rows}");
+        assert_eq!(row["by"][0]["thread"], "first", "{rows}");
+        let page = json(&serving.get(&format!("deep/json?waits/locks&&a.pct!{from}..{to}")));
+        assert!(close(&page["report"]["waits"]["Ok"]["seconds"]), "{from}..{to}: {page}");
+        let html = serving.get(&format!("deep?menu&&a.pct!{from}..{to}"));
+        let timeline = html.split("href=\"of/0/tl?").nth(1).and_then(|rest| rest.split('"').next());
+        let query = timeline.expect("a link").replace("&amp;", "&");
+        let rows = rows_of_waits(&serving.get(&format!("of/0/tl?tab=waits&{query}")));
+        let shown: Option<f64> = rows[0][0].strip_suffix(" ms").and_then(|number| number.parse().ok());
+        assert_eq!(shown, Some(ms), "{from}..{to}: {rows:?}");
+    }
+    // Of a range without a wait nothing is said but that.
+    let page = serving.get("deep/text?waits/locks&&a.pct!0.6..0.9");
+    assert!(page.contains("No thread waited for a lock."), "{page}");
+}
+
+#[test]
 fn a_part_that_cannot_be_shown_says_why() {
     let dir = tempfile::tempdir().expect("a folder");
     let Some(serving) = serving(dir.path()) else { return };
@@ -187,7 +222,6 @@ fn a_part_that_cannot_be_shown_says_why() {
             "menu&&a.pct!5..6",
             "Only 5 s to 6 s. a.pct: nothing to view: none of the 1,000 samples is in the part that was asked for",
         ),
-        ("waits/locks&&a.pct!0.25..0.5", "Waits are counted over the whole recording"),
         ("top_procs/1-9/words/self/oa&&a.pct!thread:100", "Allocations are counted by stack"),
         ("proc_named/no_such&&a.pct!0.25..0.5", "no_such"),
     ] {

@@ -450,7 +450,7 @@ fn what_is_no_recording_and_no_trace_is_said_and_the_rest_is_shown() {
 }
 
 /// A recording of waits: the second thread waits from 0.2 to 0.5 s for a mutex that the first one releases.
-fn recording_of_waits() -> Option<Vec<u8>> {
+pub(super) fn recording_of_waits() -> Option<Vec<u8>> {
     let (start, end, offset, path) = libc()?;
     let mut b = Builder::new();
     b.region(1, 0, start..end, offset, 0, &[], path.as_bytes())
@@ -495,7 +495,7 @@ fn recording_by_the_wall_clock() -> Option<Vec<u8>> {
 }
 
 /// The cells of a table's rows, without what is around their text.
-fn rows_of_waits(html: &str) -> Vec<Vec<String>> {
+pub(super) fn rows_of_waits(html: &str) -> Vec<Vec<String>> {
     let cells = |row: &str| {
         let cells = row.split("<td").skip(1).filter_map(|cell| cell.split_once('>')?.1.split("</td>").next());
         cells.map(str::to_owned).collect()
