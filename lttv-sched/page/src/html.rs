@@ -1,7 +1,9 @@
 //! The page: frame and lanes. What is shown of a range is in [`range`] and [`workbench`]. The same parts are
 //! given alone to the page's script.
 
+mod axis;
 mod call_tree;
+mod chart;
 pub(crate) mod event_list;
 mod part;
 pub(crate) mod range;
@@ -35,8 +37,6 @@ const SCRIPT: &str = include_str!("assets/timeline.js");
 
 /// Most losses that are drawn.
 const MOST_LOSSES: usize = 500;
-/// Ticks of the axis, about.
-const TICKS: i64 = 8;
 
 /// A page that says something and leads back.
 pub(crate) fn message(status: u16, text: &str) -> Response {
@@ -133,7 +133,7 @@ pub(crate) fn page(store: &Store, view: &View, frame: &PageParts<'_>) -> String 
                     (notes(store))
                     (steering(view, span, store.origin()))
                     div id="search" { (search::markup(store, view)) }
-                    div id="axis" aria-hidden="true" { (axis(view, store.origin())) }
+                    div id="axis" aria-hidden="true" { (axis::axis((view.from, view.to), store.origin())) }
                     (strip(&sums, view))
                     (losses(store, view))
                     div.board {
@@ -240,38 +240,9 @@ fn steering(view: &View, span: (i64, i64), origin: i64) -> Markup {
     }
 }
 
-/// The nearest step of 1, 2 or 5 times a power of ten.
-fn tick_step(width: i64) -> i64 {
-    let least = (width / TICKS).max(1);
-    let mut step = 1;
-    loop {
-        for factor in [1, 2, 5] {
-            if step * factor >= least {
-                return step * factor;
-            }
-        }
-        match step.checked_mul(10).filter(|step| *step < i64::MAX / 10) {
-            Some(next) => step = next,
-            None => return step,
-        }
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a place in percent")]
+/// Where a time lies in what is seen.
 fn percent(view: &View, time: i64) -> String {
-    let part = time.saturating_sub(view.from) as f64 / view.width() as f64;
-    format!("{:.3}%", (part * 100.0).clamp(-10.0, 110.0))
-}
-
-fn axis(view: &View, origin: i64) -> Markup {
-    let (width, step) = (view.width(), tick_step(view.width()));
-    let first = view.from.saturating_sub(origin).div_euclid(step) + 1;
-    let ticks = (first..first + TICKS * 2).filter_map(|k| origin.checked_add(k.checked_mul(step)?));
-    html! {
-        @for time in ticks.take_while(|time| *time < view.to) {
-            span style={ "left:" (percent(view, time)) } { (since(origin, time, width.unsigned_abs())) }
-        }
-    }
+    axis::percent((view.from, view.to), time)
 }
 
 /// How much there is when, in all lanes together. While traces are still being read it is told by their packets.
@@ -455,7 +426,7 @@ fn help() -> Markup {
         ("m", "select what is seen"),
         ("z", "zoom to the selection"),
         ("Escape", "drop the selection"),
-        ("f h i c", "flame graph, left-heavy, inverted, call tree of the range"),
+        ("f v h i c", "flame graph, stack chart, left-heavy, inverted, call tree of the range"),
         ("x y b t e g", "sandwich, source, waits, statistics, events, states"),
         ("[ ]", "previous and next state or wait of the marked or chosen thread"),
         ("/ n p", "search, next and previous hit"),

@@ -36,6 +36,8 @@ pub enum Tab {
     /// Flame graph and table of functions.
     #[default]
     Flame,
+    /// What a thread called when.
+    Chart,
     /// The same with the heaviest of each function's callees on the left.
     Heavy,
     /// The flame graph with the functions that ran at its root.
@@ -58,8 +60,9 @@ pub enum Tab {
 
 impl Tab {
     /// All of them with their words in addresses and on the page.
-    pub const ALL: [(Tab, &'static str, &'static str); 10] = [
+    pub const ALL: [(Tab, &'static str, &'static str); 11] = [
         (Tab::Flame, "flame", "flame graph"),
+        (Tab::Chart, "chart", "stack chart"),
         (Tab::Heavy, "heavy", "left-heavy"),
         (Tab::Inverted, "inverted", "inverted"),
         (Tab::Sandwich, "sandwich", "sandwich"),

@@ -144,6 +144,49 @@ pub struct CallNode {
     pub total_ns: u64,
 }
 
+/// A call of a stack chart.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChartedCall {
+    /// The call that made it, by its place in the list: always a smaller one.
+    pub parent: Option<usize>,
+    /// Name of the function.
+    pub name: Arc<str>,
+    /// What its colour stands for: the program or library, or the language.
+    pub object: Arc<str>,
+    /// First time, ns since 1970.
+    pub from_ns: i64,
+    /// End, ns since 1970.
+    pub to_ns: i64,
+}
+
+/// What a thread called when. The range is cut into columns, of which each has one stack.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct StackChart {
+    /// The thread, by its place in the recording: of those that were asked for the one that ran most.
+    pub thread: usize,
+    /// Callers stand before those that they call, and calls with one caller in order of time.
+    pub calls: Vec<ChartedCall>,
+    /// Columns of the range.
+    pub columns: usize,
+    /// Those of them in which there is a stack.
+    pub filled: usize,
+    /// Those of them in which there is more than one.
+    pub mixed: usize,
+    /// Those of them whose stack has more levels than were wanted.
+    pub cut: usize,
+}
+
+/// How much of a stack chart is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChartSize {
+    /// Most columns in which the range is cut.
+    pub columns: usize,
+    /// Most levels of a stack.
+    pub levels: usize,
+    /// Most calls. If there would be more, each two columns become one.
+    pub calls: usize,
+}
+
 /// CPU time, and the samples that stand for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct SampledTime {
@@ -245,6 +288,13 @@ pub trait Windows: Send + Sync {
     /// A filter is no regular expression; in words.
     fn sums(&self, window: &Window, trees: &Trees) -> Result<WindowSums, String>;
 
+    /// What a thread called when: the threads that were asked for, which are images of one, or else the one that ran
+    /// most. `None`: there is no sample.
+    ///
+    /// # Errors
+    /// A filter is no regular expression; in words.
+    fn stack_chart(&self, window: &Window, size: ChartSize) -> Result<Option<StackChart>, String>;
+
     /// Source lines and instructions of a function with their time. Transforms do not count here.
     ///
     /// # Errors
@@ -289,6 +339,10 @@ impl Windows for Unanswered {
 
     fn sums(&self, _: &Window, _: &Trees) -> Result<WindowSums, String> {
         Ok(WindowSums::default())
+    }
+
+    fn stack_chart(&self, _: &Window, _: ChartSize) -> Result<Option<StackChart>, String> {
+        Ok(None)
     }
 
     fn listings(&self, _: &Window, _: &str) -> Result<Listings, String> {

@@ -6,6 +6,7 @@
 //! .pct files, run directory --load--> Profile --Filter--> cells --+--> CallTree   (tree, flame graphs, exports)
 //!   (or a foreign format)            (model.rs)                   +--> Flat       (tables)
 //!                                                                 +--> Diff       (two profiles)
+//!                                                                 +--> CallsOverTime (stack charts of a thread)
 //!                                                                 +--> Latency    (cells weighed by parallelism)
 //!                                                                      +--> parallelism (threads beside functions)
 //! allocation samples -------------------> Memory  --Selection--> cells ...         (the same views, of estimates)
@@ -23,6 +24,7 @@
 pub mod account;
 mod allocator_names;
 pub mod annotate;
+pub mod calls_over_time;
 pub mod causes;
 pub mod cut;
 pub mod diff;

@@ -51,13 +51,19 @@ impl Transformed {
         Transformed { profile, stack_of }
     }
 
+    /// The stack that samples of a stack of the original profile have here. `None`: they are left out.
+    #[must_use]
+    pub fn stack(&self, original: StackId) -> Option<StackId> {
+        self.stack_of[original.index()]
+    }
+
     /// Cells of the original profile as cells of this one.
     #[must_use]
     pub fn cells(&self, cells: &[Cell]) -> Vec<Cell> {
         let mut places: FxHashMap<(ThreadId, StackId), usize> = FxHashMap::default();
         let mut out: Vec<Cell> = Vec::with_capacity(cells.len());
         for cell in cells {
-            let Some(stack) = self.stack_of[cell.stack.index()] else { continue };
+            let Some(stack) = self.stack(cell.stack) else { continue };
             let at = *places.entry((cell.thread, stack)).or_insert(out.len());
             match out.get_mut(at) {
                 Some(known) => known.weight += cell.weight,

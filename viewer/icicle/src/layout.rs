@@ -96,7 +96,7 @@ pub fn layout(tree: &Tree, totals: &[u64], order: Order, min_share: f64, max_dep
         out.frames.push(frame);
         let span = start[frame.node as usize] as usize..start[frame.node as usize + 1] as usize;
         if frame.depth + 1 >= max_depth {
-            for &c in &children[span] {
+            for &c in children[span].iter().filter(|&&c| !tree.nodes[c as usize].is_gap) {
                 out.deep.0 += 1;
                 out.deep.1 = out.deep.1.saturating_add(totals[c as usize]);
             }
@@ -105,7 +105,8 @@ pub fn layout(tree: &Tree, totals: &[u64], order: Order, min_share: f64, max_dep
         wide.clear();
         for &c in &children[span] {
             let weight = totals[c as usize];
-            if weight > 0 && weight as f64 / whole >= min_share {
+            let is_gap = tree.nodes[c as usize].is_gap;
+            if weight > 0 && (is_gap || weight as f64 / whole >= min_share) {
                 wide.push(c);
             } else if weight > 0 {
                 out.narrow.0 += 1;
@@ -121,7 +122,9 @@ pub fn layout(tree: &Tree, totals: &[u64], order: Order, min_share: f64, max_dep
         let first = stack.len();
         for &c in &wide {
             let width = (totals[c as usize] as f64 / whole).min(1.0);
-            stack.push(FrameBox { node: c, depth: frame.depth + 1, x, width, total: totals[c as usize] });
+            if !tree.nodes[c as usize].is_gap {
+                stack.push(FrameBox { node: c, depth: frame.depth + 1, x, width, total: totals[c as usize] });
+            }
             x += width;
         }
         stack[first..].reverse();
@@ -150,6 +153,26 @@ mod tests {
         let l = of(&t, 0.0, 100);
         let seen: Vec<_> = l.frames.iter().map(|f| (name(&t, f.node).to_owned(), f.x, f.width)).collect();
         assert_eq!(seen, vec![("all".into(), 0.0, 1.0), ("a".into(), 0.0, 0.25), ("b".into(), 0.25, 0.75)]);
+    }
+
+    #[test]
+    fn gaps_take_their_width_and_are_not_drawn() {
+        let mut t = Tree::new("all");
+        t.push_gap(t.root(), 10);
+        let a = t.push(t.root(), "a");
+        t.push_gap(a, 30);
+        let b = t.push(a, "b");
+        t.add(b, 20);
+        t.push_gap(t.root(), 40);
+        // However narrow they are, and at whatever level: what is not there is not counted as left out.
+        for (min_share, levels, drawn) in [(0.0, 9, 3), (0.15, 9, 3), (0.5, 9, 2), (0.0, 2, 2)] {
+            let l = layout(&t, &t.totals().0, Order::AsAdded, min_share, levels);
+            let seen: Vec<_> = l.frames.iter().map(|f| (name(&t, f.node).to_owned(), f.x, f.width)).collect();
+            let want: Vec<(String, f64, f64)> =
+                vec![("all".into(), 0.0, 1.0), ("a".into(), 0.1, 0.5), ("b".into(), 0.4, 0.2)];
+            assert_eq!(seen, want[..drawn], "{min_share} {levels}");
+            assert_eq!(l.narrow.0 + l.deep.0, 3 - drawn as u64);
+        }
     }
 
     #[test]

@@ -24,6 +24,14 @@ pub(crate) struct Node {
     pub(crate) link: u32,
     /// Index into `groups`.
     pub(crate) group: Option<u32>,
+    /// It takes its width, and nothing is drawn there.
+    pub(crate) is_gap: bool,
+}
+
+impl Node {
+    fn new(parent: u32, name: u32) -> Node {
+        Node { parent, name, own: 0, base: 0, hint: Hint::Auto, link: 0, group: None, is_gap: false }
+    }
 }
 
 /// A tree of weighted names.
@@ -62,7 +70,7 @@ impl Tree {
             details: HashMap::default(),
         };
         let name = tree.intern(root);
-        tree.nodes.push(Node { parent: 0, name, own: 0, base: 0, hint: Hint::Auto, link: 0, group: None });
+        tree.nodes.push(Node::new(0, name));
         tree
     }
 
@@ -112,16 +120,19 @@ impl Tree {
     fn append(&mut self, parent: NodeId, name: u32) -> NodeId {
         assert!((parent.0 as usize) < self.nodes.len(), "parent is a node of this tree");
         let id = u32::try_from(self.nodes.len()).expect("fewer than 2^32 nodes");
-        self.nodes.push(Node {
-            parent: parent.0,
-            name,
-            own: 0,
-            base: 0,
-            hint: Hint::Auto,
-            link: 0,
-            group: None,
-        });
+        self.nodes.push(Node::new(parent.0, name));
         NodeId(id)
+    }
+
+    /// Leaves a part of the parent's width empty, between the children before and those after it. It is for pictures
+    /// whose siblings are in the order in which they were added ([`crate::Order::AsAdded`]).
+    ///
+    /// # Panics
+    /// If `parent` is of a larger tree, or the tree has 2^32 nodes.
+    pub fn push_gap(&mut self, parent: NodeId, weight: u64) {
+        let gap = self.push(parent, "");
+        self.nodes[gap.0 as usize].is_gap = true;
+        self.add(gap, weight);
     }
 
     /// Adds to the own weight of a node. Saturates.

@@ -564,6 +564,8 @@ function renewPart(soon) {
     part.classList.add("busy");
     fetch("tl/window?" + query() + "&page=" + page + "&n=" + mine).then(function (a) { if (a.status === 410) throw new Error(a.status); return a.text(); }).then(function (text) {
       if (mine !== askedPart) return;
+      // What is dragged over stays.
+      if (over) { renewPart(); return; }
       part.innerHTML = text;
       renewPages();
       // Scripts of pictures do not run when they come as text: each is made anew, with the page's own permission.
@@ -740,6 +742,59 @@ plot.addEventListener("dblclick", function (e) {
   if (sel && ns >= sel.from && ns <= sel.to) go(sel.from, sel.to, true);
   else zoom(0.25, e.clientX - plot.getBoundingClientRect().left);
 });
+// A stack chart has a scale of time of its own: a drag selects there, too.
+var over = null;
+function timeIn(chart, x) {
+  var box = chart.querySelector("svg").getBoundingClientRect(), from = rel(chart.dataset.from), to = rel(chart.dataset.to);
+  return Math.min(to, Math.max(from, from + (x - box.left) / box.width * (to - from)));
+}
+function chartOf(target) { return target.closest && target.closest("figure.chart"); }
+document.addEventListener("pointerdown", function (e) {
+  var chart = chartOf(e.target);
+  if (chart && !e.button) over = { chart: chart, x: e.clientX, range: null, dropped: false };
+});
+document.addEventListener("pointermove", function (e) {
+  if (!over || over.dropped || Math.abs(e.clientX - over.x) <= 3 && !over.range) return;
+  var a = timeIn(over.chart, over.x), b = timeIn(over.chart, e.clientX), box = over.chart.querySelector(".chosen");
+  over.range = { from: Math.round(Math.min(a, b)), to: Math.round(Math.max(a, b)) };
+  if (!box) { box = document.createElement("div"); box.className = "chosen"; over.chart.append(box); }
+  var all = over.chart.querySelector("svg").getBoundingClientRect(), left = Math.min(over.x, e.clientX) - all.left;
+  box.style.left = Math.max(0, left) + "px";
+  box.style.width = Math.min(all.width, Math.max(over.x, e.clientX) - all.left) - Math.max(0, left) + "px";
+  over.chart.nextElementSibling.textContent = duration(over.range.to - over.range.from);
+});
+document.addEventListener("pointerup", function () {
+  var ended = over;
+  over = null;
+  if (!ended || !ended.range) return;
+  // The end of a drag is no click on what lies there.
+  addEventListener("click", stopped, true);
+  setTimeout(function () { removeEventListener("click", stopped, true); }, 0);
+  if (!ended.dropped) select(ended.range);
+});
+function dropDrag() {
+  if (!over.dropped && over.range) over.chart.querySelector(".chosen").remove();
+  over.dropped = true;
+}
+document.addEventListener("pointercancel", function () { if (over) dropDrag(); over = null; });
+document.addEventListener("dragstart", function (e) { if (chartOf(e.target)) e.preventDefault(); });
+function stopped(e) { e.preventDefault(); e.stopPropagation(); }
+// The time of a call. Its place is in percent of the chart.
+function timeOf(chart, rect) {
+  var from = rel(chart.dataset.from), share = (rel(chart.dataset.to) - from) / 100, left = parseFloat(rect.getAttribute("x"));
+  return { from: Math.round(from + share * left), to: Math.round(from + share * (left + parseFloat(rect.getAttribute("width")))) };
+}
+// What the first click of two does may move the picture away from the second.
+var pressed = null;
+document.addEventListener("click", function (e) {
+  if (e.detail !== 1) return;
+  var chart = chartOf(e.target), frame = chart && e.target.closest(".f");
+  pressed = frame ? timeOf(chart, frame.querySelector("rect")) : null;
+}, true);
+document.addEventListener("dblclick", function () {
+  if (pressed) select(pressed);
+  pressed = null;
+});
 function mark(i) {
   if (rows[here]) rows[here].element.classList.remove("here");
   here = Math.min(Math.max(i, -1), rows.length - 1);
@@ -756,6 +811,7 @@ var KEYS = {
   z: function () { if (sel) go(sel.from, sel.to, true); },
   Escape: function () { if (sel) select(null); },
   f: function () { choose("flame"); },
+  v: function () { choose("chart"); },
   h: function () { choose("heavy"); },
   c: function () { choose("tree"); },
   x: function () { choose("sandwich"); },
@@ -803,6 +859,7 @@ KEYS.ArrowRight = KEYS.d;
 document.addEventListener("keydown", function (e) {
   var target = e.target;
   if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || $("help").open) return;
+  if (over && e.key === "Escape") { dropDrag(); return; }
   if (e.key === "Enter" && target.closest && target.closest("a,button,summary")) return;
   if (target.closest && target.closest("svg.pct-icicle") || !KEYS[e.key]) return;
   e.preventDefault();
@@ -821,7 +878,7 @@ document.addEventListener("click", function (e) {
     return;
   }
   if (a.dataset.view) { a.href = "tl/file?" + query() + "&as=" + a.dataset.view; return; }
-  if (a.closest(".pct-icicle")) { chooseFunction(new URLSearchParams(q.slice(3)).get("fn")); return; }
+  if (a.closest(".pct-icicle")) { e.preventDefault(); chooseFunction(new URLSearchParams(q.slice(3)).get("fn")); return; }
   if (row) { e.preventDefault(); alone(row.dataset.id); return; }
   if (a.dataset.tab) { e.preventDefault(); choose(a.dataset.tab); return; }
   if (q.indexOf("tl?") !== 0) return;

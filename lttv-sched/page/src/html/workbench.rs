@@ -7,7 +7,8 @@ use pct_num::thousands;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
-use super::call_tree;
+use super::chart::ChartStyle;
+use super::{call_tree, chart};
 use crate::board::lane_of;
 use crate::recording::{Recording, TimeOf};
 use crate::store::{Shown, Store};
@@ -74,6 +75,7 @@ pub(super) fn section(store: &Store, view: &View, tab: Tab, nonce: Option<&str>)
                 },
                 Tab::Sandwich => (each(store, view, &Trees::Sandwich(view.function.clone()), |shown, sums| sandwich(shown, sums, view, &style))),
                 Tab::Tree => (each(store, view, &Trees::Calls, |_, sums| call_tree::markup(sums, view))),
+                Tab::Chart => (each(store, view, &Trees::None, |shown, _| stack_chart(store, shown, view, &style))),
                 Tab::Inverted => (each(store, view, &Trees::Inverted, |shown, sums| flame(shown, sums, view, tab, &style))),
                 _ => (each(store, view, &Trees::Calls, |shown, sums| flame(shown, sums, view, tab, &style))),
             }
@@ -354,6 +356,13 @@ fn flame(shown: &Shown, sums: &WindowSums, view: &View, tab: Tab, style: &Pictur
     }
 }
 
+fn stack_chart(store: &Store, shown: &Shown, view: &View, style: &PictureStyle<'_>) -> Markup {
+    let style = ChartStyle { palette: style.palette, nonce: style.nonce, origin: store.origin() };
+    let recording = shown.recording.as_deref();
+    let drawn = |recording| chart::markup(recording, &window_of(store, view, recording), view, &style);
+    recording.map_or_else(Markup::default, drawn)
+}
+
 fn sandwich(shown: &Shown, sums: &WindowSums, view: &View, style: &PictureStyle<'_>) -> Markup {
     let total: u64 = sums
         .trees
@@ -375,12 +384,16 @@ fn sandwich(shown: &Shown, sums: &WindowSums, view: &View, style: &PictureStyle<
 /// The picture of a view alone, for a file.
 pub(crate) fn flame_file(recording: &Recording, window: &Window, view: &View) -> Result<String, String> {
     let tab = view.tab.unwrap_or_default();
+    let palette = Palette::from_weights(&recording.groups);
+    if tab == Tab::Chart {
+        return chart::file(recording, window, &palette);
+    }
     let trees = if tab == Tab::Inverted { Trees::Inverted } else { Trees::Calls };
     let sums = recording.windows.sums(window, &trees)?;
     let Shape { title, direction, order, way } = Shape::from_tab(tab);
     let options = Options { title: title.into(), weight: duration, direction, order, ..Options::default() };
     let nodes = sums.trees.into_iter().next().unwrap_or_default();
-    Ok(svg(&picture_tree(&nodes, way, None, &Palette::from_weights(&recording.groups)), &options))
+    Ok(svg(&picture_tree(&nodes, way, None, &palette), &options))
 }
 
 /// The time that a table in this order is about.

@@ -3,6 +3,7 @@
 //! Live is the module below `live`: it runs servers and browsers. The others are exact.
 
 mod board;
+mod chart;
 mod kept;
 mod lanes;
 mod page;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use lttv_page::recording::{Function, Sample, Thread, TimeOf};
 use lttv_page::waits::RecordedWaits;
 use lttv_page::windows::{
-    CallNode, FileFormat, Filters, FunctionRow, ListedLine, Listing, Listings, SampledTime, Transform,
-    TransformKind, Trees,
+    CallNode, ChartSize, ChartedCall, FileFormat, Filters, FunctionRow, ListedLine, Listing, Listings,
+    SampledTime, StackChart, Transform, TransformKind, Trees,
 };
 use lttv_page::{Recording, Shown, Store, TimelinePage, Window, WindowSums, Windows};
 use pct_icicle::GroupWeights;
@@ -131,6 +131,32 @@ impl Windows for Naive {
         let cpu_ns = rows.iter().map(|row| row.leaf.ns).sum();
         let trees = trees_of(&rows, cpu_ns, trees);
         Ok(WindowSums { samples, cpu_ns, functions: rows, trees })
+    }
+
+    /// `main` as long as there are samples of the thread, with a call for each run of samples in one function.
+    fn stack_chart(&self, window: &Window, size: ChartSize) -> Result<Option<StackChart>, String> {
+        if window.filters.function == "(" {
+            return Err("bad pattern".into());
+        }
+        let thread = window.threads.as_ref().map_or(0, |threads| threads[0]);
+        let mut calls: Vec<ChartedCall> = Vec::new();
+        let call = |parent, name: &str, from_ns| {
+            let object = FUNCTIONS.iter().find(|(function, _)| *function == name).map_or("prog", |f| f.1);
+            ChartedCall { parent, name: name.into(), object: object.into(), from_ns, to_ns: from_ns }
+        };
+        for (_, sample, name) in self.samples(window).filter(|(at, ..)| *at == thread) {
+            if calls.is_empty() {
+                calls.push(call(None, "main", sample.time_ns));
+            }
+            if calls.len() == 1 || calls.last().is_some_and(|call| *call.name != *name) {
+                calls.push(call(Some(0), name, sample.time_ns));
+            }
+            for at in [0, calls.len() - 1] {
+                calls[at].to_ns = sample.time_ns + STEP;
+            }
+        }
+        let chart = StackChart { thread, calls, columns: size.columns, filled: 8, mixed: 3, cut: 2 };
+        Ok(Some(chart).filter(|chart| !chart.calls.is_empty()))
     }
 
     fn listings(&self, window: &Window, function: &str) -> Result<Listings, String> {

@@ -19,6 +19,7 @@ mod view;
 mod view_waits;
 
 mod live {
+    mod charts;
     mod parts;
     mod run;
     mod timeline;

@@ -4,22 +4,24 @@
 use crate::commands::{annotate, sources};
 use lttv_page::recording::{Sample, Samples};
 use lttv_page::windows::{
-    CallNode, FileFormat, FunctionRow, ListedLine, Listing, Listings, Pieces, SampledTime, TransformKind,
-    Trees,
+    CallNode, ChartSize, ChartedCall, FileFormat, FunctionRow, ListedLine, Listing, Listings, Pieces,
+    SampledTime, StackChart, TransformKind, Trees,
 };
 use lttv_page::{Window, WindowSums, Windows};
 use pct_formats::Format;
+use pct_profile::calls_over_time::{CallsOverTime, Columns, StackSpan, calls_over_time};
 use pct_profile::cut::{self, CutRecording, Range};
 use pct_profile::flat::Order;
 use pct_profile::fold::{Owners, Whose};
-use pct_profile::model::{Cell, Id as _, StackId, ThreadId, Weight};
+use pct_profile::model::{Cell, FunctionId, Id as _, StackId, ThreadId, Weight};
 use pct_profile::select::{stacks_through, timed_weight};
 use pct_profile::text::table::tame;
 use pct_profile::tree::NodeId;
 use pct_profile::{By, CallTree, Filter, Flat, Label, Pattern, Profile, Split, Transform, Transformed};
 use pct_reports::sources::Sources;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::json;
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -132,6 +134,46 @@ impl Counted {
         // Which threads count is decided already.
         Filter { thread: None, process: None, ..filter }.keep(&self.profile, &mut cells);
         Ok(cells)
+    }
+
+    /// The threads of which a stack chart is made, first the one that ran most: all those that were asked for, or it
+    /// alone.
+    fn charted(&self, window: &Window, filter: &Filter) -> Result<Vec<usize>, String> {
+        // Time that they ran, and time by the clock, which may have waits.
+        let mut time: FxHashMap<usize, (u64, u64)> = FxHashMap::default();
+        for cell in self.cells(window, ThreadCells::Apart)? {
+            let (ns, ran) = (cell.weight.cpu_ns(), !self.profile.is_blocked(self.profile.leaf(cell.stack)));
+            let sum = time.entry(cell.thread.index()).or_default();
+            *sum = (sum.0.saturating_add(if ran { ns } else { 0 }), sum.1.saturating_add(ns));
+        }
+        let busiest = time.into_iter().max_by_key(|(at, time)| (*time, Reverse(*at))).map(|(at, _)| at);
+        let counted = self.is_counted(window, filter);
+        let mut threads: Vec<usize> = match (&window.threads, busiest) {
+            (Some(threads), Some(_)) => threads.iter().copied().filter(|at| counted[*at]).collect(),
+            _ => Vec::new(),
+        };
+        threads.retain(|at| Some(*at) != busiest);
+        threads.splice(0..0, busiest);
+        Ok(threads)
+    }
+
+    /// The stacks among these that a filter lets through, as a window sees them.
+    fn seen_as(
+        &self,
+        stacks: FxHashSet<u32>,
+        filter: &Filter,
+        transformed: Option<&Transformed>,
+    ) -> FxHashMap<u32, StackId> {
+        let weight = Weight { samples: 1, ..Weight::ZERO };
+        let thread = ThreadId::from_index(0);
+        let mut cells: Vec<Cell> =
+            stacks.into_iter().map(|stack| Cell { thread, stack: stack_id(stack), weight }).collect();
+        Filter { thread: None, process: None, ..filter.clone() }.keep(&self.profile, &mut cells);
+        let seen = |cell: Cell| {
+            let stack = transformed.map_or(Some(cell.stack), |of| of.stack(cell.stack))?;
+            Some((u32::try_from(cell.stack.index()).ok()?, stack))
+        };
+        cells.into_iter().filter_map(seen).collect()
     }
 
     /// The samples of all threads in [from, to), in order of time, each with the place of its thread.
@@ -327,6 +369,44 @@ impl Windows for Counted {
                 sums(&self.profile, &cells, owners, wanted)
             }
         })
+    }
+
+    fn stack_chart(&self, window: &Window, size: ChartSize) -> Result<Option<StackChart>, String> {
+        let filter = self.filter(window)?;
+        let threads = self.charted(window, &filter)?;
+        let Some(&thread) = threads.first() else { return Ok(None) };
+        let transformed = self.transformed(window);
+        let profile = transformed.as_ref().map_or(&self.profile, |of| &of.profile);
+        // A sample stands for time before it: that of one behind the range may lie in it.
+        let spans = || {
+            let samples = threads.iter().filter_map(|at| self.samples.get(*at));
+            samples.flat_map(|samples| samples.spans(window.from_ns, window.to_ns))
+        };
+        let stacks = spans().map(|span| span.sample.stack).collect();
+        let seen = self.seen_as(stacks, &filter, transformed.as_deref());
+        let spans = spans().filter_map(|span| {
+            let stack = *seen.get(&span.sample.stack)?;
+            Some(StackSpan { from_ns: span.from_ns, to_ns: span.to_ns, stack })
+        });
+        let columns = Columns {
+            from_ns: window.from_ns,
+            to_ns: window.to_ns,
+            count: size.columns,
+            levels: size.levels,
+            calls: size.calls,
+        };
+        let found = calls_over_time(profile, columns, spans);
+        let mut names: FxHashMap<FunctionId, (Arc<str>, Arc<str>)> = FxHashMap::default();
+        let calls = found.calls.iter().map(|call| {
+            let (name, object) = names.entry(call.function).or_insert_with(|| {
+                (profile.functions[call.function].name.as_str().into(), profile.group(call.function).into())
+            });
+            let (name, object) = (name.clone(), object.clone());
+            ChartedCall { parent: call.parent, name, object, from_ns: call.from_ns, to_ns: call.to_ns }
+        });
+        let calls = calls.collect();
+        let CallsOverTime { columns, filled, mixed, cut, .. } = found;
+        Ok(Some(StackChart { thread, calls, columns, filled, mixed, cut }))
     }
 
     fn listings(&self, window: &Window, function: &str) -> Result<Listings, String> {
