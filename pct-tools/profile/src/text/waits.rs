@@ -3,7 +3,7 @@
 //! Locks and waits for work are told apart in every table and never added: a thread that waits for work is idle.
 
 use super::Layout;
-use super::numbers::{seconds, share, thousands};
+use super::numbers::{count, seconds, share, thousands};
 use super::table::{Column, Rank, Table};
 use super::wait_names::{WaitNames, function, object_name, thread};
 use crate::ids::StackId;
@@ -97,7 +97,7 @@ pub fn tables(profile: &Profile, waits: &Waits, by: Rows, rows: usize, layout: &
             WaitClass::Work => "Waits for work (not contention)",
             WaitClass::Futex => "Waits for futexes (locks or work: the program does not say which)",
         };
-        out += &format!("{head}: {} s in {} waits\n", seconds(whole), thousands(all));
+        out += &format!("{head}: {} s in {}\n", seconds(whole), count(all, "wait", "waits"));
         let shown = sums.get(..sums.len().min(rows)).unwrap_or_default();
         let table = table_of(&names, waits, (by, class), (shown, whole), layout);
         out += &table.render(layout);
@@ -223,7 +223,8 @@ pub fn closing(waits: &Waits) -> Vec<String> {
     let open: u64 = waits.rows.iter().map(|row| row.figures.open).sum();
     let unknown: u64 = waits.rows.iter().map(|row| row.figures.unknown_ns).sum();
     let all: u64 = waits.rows.iter().map(|row| row.figures.waits).sum();
-    let mut line = format!("{} waits; {} records lost", thousands(all), thousands(waits.lost));
+    let mut line =
+        format!("{}; {} lost", count(all, "wait", "waits"), count(waits.lost, "record", "records"));
     if waits.overwritten > 0 {
         line += &format!(
             "; {} overwritten in full logs (a larger --limit keeps more)",

@@ -524,7 +524,7 @@ fn waits_are_in_the_lanes_of_their_threads_and_in_a_table_of_the_range() {
     assert_eq!(rows.len(), 1, "{rows:?}");
     assert_eq!(rows[0][..5], ["300.0 ms", "100.0%", "1", "300.0 ms", "mutex 0x1000"], "{rows:?}");
     // What is waited for stands in the notes too: how many records were lost.
-    assert!(page.contains("1 waits; 0 records lost"), "{page}");
+    assert!(page.contains("1 wait; 0 records lost"), "{page}");
     let serving = Serving::new(dir.path(), &["wall.pct"]);
     wait_for("all lanes", || serving.get("tl?tab=waits").contains("\"whole\":true").then_some(()));
     let page = serving.get("tl?tab=waits");
