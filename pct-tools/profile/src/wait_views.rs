@@ -32,8 +32,8 @@ impl ThreadAccount {
     }
 }
 
-/// What is known of each thread's time, those first that waited longest for locks. Where a thread's CPU time was
-/// not noted, it is what its samples stand for.
+/// What is known of each thread's time, those first that waited longest for locks. A thread's CPU time is what was
+/// noted of it some time before its end, or what its samples stand for if that is more.
 #[must_use]
 pub fn accounts(profile: &Profile, waits: &Waits) -> Vec<ThreadAccount> {
     let mut sampled: FxHashMap<ThreadId, u64> = FxHashMap::default();
@@ -43,7 +43,8 @@ pub fn accounts(profile: &Profile, waits: &Waits) -> Vec<ThreadAccount> {
     let account = |time: &ThreadTime| {
         let ThreadTime { thread, wall_ns, cpu_ns, locks_ns, work_ns, futexes_ns } = *time;
         let of_samples = sampled.get(&thread).copied().unwrap_or(0);
-        ThreadAccount { thread, wall_ns, cpu_ns: cpu_ns.unwrap_or(of_samples), locks_ns, work_ns, futexes_ns }
+        let cpu_ns = cpu_ns.unwrap_or(0).max(of_samples);
+        ThreadAccount { thread, wall_ns, cpu_ns, locks_ns, work_ns, futexes_ns }
     };
     let mut accounts: Vec<ThreadAccount> = waits.threads.iter().map(account).collect();
     accounts.sort_by_key(|account| (Reverse((account.locks_ns, account.work_ns)), account.thread));
@@ -128,8 +129,33 @@ mod tests {
     use super::*;
     use crate::ids::{ProcessId, StackId};
     use crate::model::Id as _;
+    use crate::model::tests::folded;
     use crate::waits::{Object, WaitFigures};
     use pct_format::WaitKind;
+
+    #[test]
+    fn the_cpu_time_of_a_thread_is_the_larger_of_what_was_noted_and_what_was_sampled() {
+        // 1.4 s of samples. What was noted before the thread's end may be less.
+        let profile = folded("main;work 1400");
+        let sampled = profile.total().cpu_ns();
+        let thread = ThreadId::from_index(0);
+        for (noted, cpu_ns) in [
+            (None, sampled),
+            (Some(sampled / 2), sampled),
+            (Some(sampled + 7), sampled + 7), // samples were lost
+        ] {
+            let time = ThreadTime {
+                thread,
+                wall_ns: sampled * 2,
+                cpu_ns: noted,
+                locks_ns: 1,
+                work_ns: 0,
+                futexes_ns: 0,
+            };
+            let account = accounts(&profile, &Waits { threads: vec![time], ..Waits::default() })[0];
+            assert_eq!((account.cpu_ns, account.rest_ns()), (cpu_ns, sampled * 2 - cpu_ns - 1), "{noted:?}");
+        }
+    }
 
     #[test]
     fn pictures_have_the_waits_that_were_asked_for() {

@@ -138,7 +138,8 @@ pub struct ThreadTime {
     pub thread: ThreadId,
     /// Nanoseconds from its begin to its end, or to the end of the recording.
     pub wall_ns: u64,
-    /// Nanoseconds of CPU time; `None`: only what its samples stand for is known.
+    /// Nanoseconds of CPU time that it had used when it was last looked at, some time before its end; `None`: only
+    /// what its samples stand for is known.
     pub cpu_ns: Option<u64>,
     /// Nanoseconds of waits for locks.
     pub locks_ns: u64,

@@ -36,7 +36,7 @@ pub struct Thread {
     pub begin: Option<u64>,
     /// Raw time at which it was found to have ended.
     pub end: Option<u64>,
-    /// Its CPU time at the end in ns, if known.
+    /// CPU ns that it had used when the sampler last looked at it before its end, if known.
     pub cpu_ns: Option<u64>,
     /// Number and weight of samples overwritten by wraps.
     pub overwritten: (u64, u64),

@@ -57,9 +57,11 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, process: usize, first_thread: 
     let end = reading.index.timeline.anchors().last().map_or(0, |anchor| anchor.monotonic_ns);
     let start = header.header_word(at::FIRST_ANCHOR + 1);
     let window = WaitWindow::from_reading(reading);
+    let pid = reading.raw.processes[process].0.pid;
     let times = reading.index.threads.iter().enumerate().filter_map(|(number, thread)| {
         let time = |raw: Option<u64>| raw.map(|raw| reading.index.timeline.monotonic_ns(raw));
-        let (begin, end) = (time(thread.begin).unwrap_or(start), time(thread.end).unwrap_or(end));
+        let begin = time(seen_begin(thread, pid)).unwrap_or(start);
+        let end = time(thread.end).unwrap_or(end);
         // The kernel's CPU time is that of the thread's whole life.
         let cpu_ns = thread.cpu_ns.filter(|_| window == WaitWindow::ALL);
         window.overlap(begin, end.max(begin)).map(|wall_ns| (first_thread + number, wall_ns, cpu_ns))
@@ -314,6 +316,11 @@ fn cut_each(
     }
 }
 
+/// Raw time of a thread's begin. `None`: it is that of the process, whose first thread is seen some time later.
+fn seen_begin(thread: &pct_format::Thread, pid: u32) -> Option<u64> {
+    thread.begin.filter(|_| thread.tid != pid)
+}
+
 /// The threads of a file, for the critical path of its process.
 fn lives(reading: &Reading<'_, '_>, found: &FoundRecords, process: usize, first_thread: usize) -> RawChain {
     let timeline = &reading.index.timeline;
@@ -329,8 +336,7 @@ fn lives(reading: &Reading<'_, '_>, found: &FoundRecords, process: usize, first_
         // An id may have been several threads', one after the other.
         let makes = made.and_then(|made| made.events.iter().rev().find(|event| event.time_ns <= until));
         let maker = makes.map(|event| (event.who.0, realtime_ns(anchors, event.time_ns)));
-        // The first thread begins with the process, and is seen some time later.
-        let begin = time(thread.begin).filter(|_| thread.tid != pid).unwrap_or(begin);
+        let begin = time(seen_begin(thread, pid)).unwrap_or(begin);
         RawLife { tid: thread.tid, begin, end: time(thread.end).unwrap_or(end), maker, waits: Vec::new() }
     };
     let threads = reading.index.threads.iter().map(life).collect();

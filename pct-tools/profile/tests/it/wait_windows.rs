@@ -1,5 +1,6 @@
 //! Waits of windows of time: whatever the windows, their sums are those of the whole.
 
+use pct_format::Anchor;
 use pct_format::builder::Builder;
 use pct_format::header::wait_door;
 use pct_format::layout::header as at;
@@ -135,7 +136,7 @@ fn a_window_counts_from_the_start_of_the_first_process() {
     let bytes = [("a.pct", first.finish()), ("b.pct", recording(&[(0, 0, 3, 3, true)], &[]))];
     let start = |bytes: &[u8]| pct_format::File::parse(bytes).unwrap().header().first_anchor();
     let anchor = start(&bytes[1].1);
-    let later = pct_format::Anchor { realtime_ns: anchor.realtime_ns + 5 * TENTH, ..anchor };
+    let later = Anchor { realtime_ns: anchor.realtime_ns + 5 * TENTH, ..anchor };
     let mut second = bytes[1].1.clone();
     let place = (at::FIRST_ANCHOR + 2) * 8;
     assert_eq!(second[place..place + 8], anchor.realtime_ns.to_le_bytes());
@@ -156,4 +157,34 @@ fn a_window_counts_from_the_start_of_the_first_process() {
     assert_eq!(known((0, 8 * TENTH)), (0, 3));
     assert_eq!(known((0, 9 * TENTH)), (TENTH, 3));
     assert_eq!(known((8 * TENTH, u64::MAX)), (3 * TENTH, 3));
+}
+
+#[test]
+fn the_first_thread_of_a_process_is_there_from_its_start() {
+    let mut b = Builder::new();
+    b.region(1, 1, 0x1000..0x9000, 0, 1, b"", b"/no/such/program");
+    b.set_header_word(at::WAIT_DOORS, wait_door::PTHREAD);
+    // Both are seen in the sixth tenth of twelve.
+    let [first, other] = [1000, 1001].map(|tid| b.thread(START + 6 * TENTH, tid, b"worker"));
+    for thread in [first, other] {
+        b.sample(thread, START + 6 * TENTH, 0x3000, 1, false, 0);
+    }
+    b.anchors(
+        Anchor { raw: START, monotonic_ns: START, realtime_ns: 7_000 + START },
+        Anchor {
+            raw: START + 12 * TENTH,
+            monotonic_ns: START + 12 * TENTH,
+            realtime_ns: 7_000 + START + 12 * TENTH,
+        },
+    );
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.pct");
+    std::fs::write(&path, b.finish()).unwrap();
+    let wall = |window| -> Vec<(u32, u64)> {
+        let profile = loaded(&path, window);
+        profile.waits.threads.iter().map(|time| (profile.threads[time.thread].tid, time.wall_ns)).collect()
+    };
+    assert_eq!(wall(None), [(1000, 12 * TENTH), (1001, 6 * TENTH)]);
+    assert_eq!(wall(Some((0, 6 * TENTH))), [(1000, 6 * TENTH)]);
+    assert_eq!(wall(Some((5 * TENTH, 7 * TENTH))), [(1000, 2 * TENTH), (1001, TENTH)]);
 }

@@ -159,7 +159,7 @@ pub enum Record<'a> {
         time: u64,
         /// Kernel's id.
         tid: u32,
-        /// CPU time that it used, or 0 if unknown.
+        /// CPU ns that it had used when the sampler last looked at it before its end, or 0 if unknown.
         cpu_ns: u64,
     },
     /// A thread has another name.
