@@ -1005,6 +1005,6 @@ if (!boot.whole) follow();
 newsTimer = setTimeout(news, 1000);
 window.timeline = {
   count: count, span: span, paint: paint, rows: function () { return rows; }, names: names, colours: colours, colourer: colourer, tiles: tiles, canvas: canvas,
-  view: function () { return view; }, level: level, visible: visible, key: key, begin: begin, x_of: x_of, outside: function (ns) { return ns < span.from || ns > span.to; }, go: go, select: select
+  view: function () { return view; }, query: query, level: level, visible: visible, key: key, begin: begin, x_of: x_of, outside: function (ns) { return ns < span.from || ns > span.to; }, go: go, select: select
 };
 })();

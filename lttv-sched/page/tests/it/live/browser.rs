@@ -150,6 +150,8 @@ fn what_a_thread_ran_is_seen_at_every_zoom_and_the_numbers_are_those_of_what_is_
     }
     assert_eq!(seen.first(), seen.last());
     assert_ne!(seen.first(), seen.get(4));
+    // The address follows a moment after the last zoom.
+    browser.until("new URLSearchParams(location.search).get('from')===new URLSearchParams(timeline.query()).get('from')");
     assert_eq!(seen.last(), Some(&browser.eval(told)));
     let whole = seen[0].to_string();
     assert!(whole.contains("thread thread (501) 83.2%"), "{whole}");
