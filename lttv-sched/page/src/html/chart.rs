@@ -29,13 +29,13 @@ fn thread_of(recording: &Recording, chart: &StackChart) -> String {
 /// that choose a function.
 fn picture_tree(
     chart: &StackChart,
-    (title, origin): (&str, i64),
+    title: &str,
     range: (i64, i64),
-    look: (Option<&View>, &Palette),
+    view: Option<&View>,
+    style: &ChartStyle<'_>,
 ) -> Tree {
-    let (view, palette) = look;
     let mut tree = Tree::new(title);
-    tree.set_palette(palette.clone());
+    tree.set_palette(style.palette.clone());
     let base = view.map(|view| choose(view, ""));
     // Each node with the time up to which it is filled, and its end. The root is the first.
     let mut filled: Vec<(NodeId, i64, i64)> = vec![(tree.root(), range.0, range.1)];
@@ -48,7 +48,10 @@ fn picture_tree(
         }
         let id = tree.push(parent, &call.name);
         tree.set_group(id, &call.object);
-        tree.set_detail(id, &format!("from {} s", since(origin, call.from_ns, range.1.abs_diff(range.0))));
+        tree.set_detail(
+            id,
+            &format!("from {} s", since(style.origin, call.from_ns, range.1.abs_diff(range.0))),
+        );
         if let Some(base) = &base {
             tree.set_link(id, &format!("{base}{}", encoded(&call.name)));
         }
@@ -79,7 +82,7 @@ pub(super) fn markup(recording: &Recording, window: &Window, view: &View, style:
     };
     let range = (window.from_ns, window.to_ns);
     let name = thread_of(recording, &chart);
-    let tree = picture_tree(&chart, (&name, style.origin), range, (Some(view), style.palette));
+    let tree = picture_tree(&chart, &name, range, Some(view), style);
     let options = Options {
         nonce: style.nonce.map(str::to_owned),
         frame: false,
@@ -132,6 +135,7 @@ fn options(title: String) -> Options {
 pub(super) fn file(recording: &Recording, window: &Window, palette: &Palette) -> Result<String, String> {
     let Some(chart) = recording.windows.stack_chart(window, SIZE)? else { return Ok(String::new()) };
     let (name, range) = (thread_of(recording, &chart), (window.from_ns, window.to_ns));
-    let tree = picture_tree(&chart, (&name, recording.start_ns), range, (None, palette));
+    let style = ChartStyle { palette, nonce: None, origin: recording.start_ns };
+    let tree = picture_tree(&chart, &name, range, None, &style);
     Ok(svg(&tree, &options(format!("stack chart of {name}"))))
 }

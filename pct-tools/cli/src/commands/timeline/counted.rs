@@ -147,14 +147,11 @@ impl Counted {
             *sum = (sum.0.saturating_add(if ran { ns } else { 0 }), sum.1.saturating_add(ns));
         }
         let busiest = time.into_iter().max_by_key(|(at, time)| (*time, Reverse(*at))).map(|(at, _)| at);
+        let Some(busiest) = busiest else { return Ok(Vec::new()) };
         let counted = self.is_counted(window, filter);
-        let mut threads: Vec<usize> = match (&window.threads, busiest) {
-            (Some(threads), Some(_)) => threads.iter().copied().filter(|at| counted[*at]).collect(),
-            _ => Vec::new(),
-        };
-        threads.retain(|at| Some(*at) != busiest);
-        threads.splice(0..0, busiest);
-        Ok(threads)
+        let asked = window.threads.iter().flatten().copied();
+        let others = asked.filter(|at| *at != busiest && counted.get(*at) == Some(&true));
+        Ok([busiest].into_iter().chain(others).collect())
     }
 
     /// The stacks among these that a filter lets through, as a window sees them.
