@@ -128,12 +128,14 @@ fn options(title: String) -> Options {
     }
 }
 
-/// The picture alone, for a file; empty without a sample.
+/// The picture alone, for a file.
 ///
 /// # Errors
 /// A filter is no regular expression.
 pub(super) fn file(recording: &Recording, window: &Window, palette: &Palette) -> Result<String, String> {
-    let Some(chart) = recording.windows.stack_chart(window, SIZE)? else { return Ok(String::new()) };
+    let Some(chart) = recording.windows.stack_chart(window, SIZE)? else {
+        return Ok(svg(&Tree::new("no sample"), &options("stack chart".to_owned())));
+    };
     let (name, range) = (thread_of(recording, &chart), (window.from_ns, window.to_ns));
     let style = ChartStyle { palette, nonce: None, origin: recording.start_ns };
     let tree = picture_tree(&chart, &name, range, None, &style);

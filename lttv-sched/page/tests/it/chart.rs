@@ -82,4 +82,6 @@ fn the_chart_is_saved_as_it_is_seen() {
     assert_eq!((kind, frames(&svg).len()), ("image/svg+xml", 10));
     assert!(svg.contains("stack chart of prog (500)") && !svg.contains("href=\"tl"), "{svg}");
     assert_eq!(file(&page, "tab=chart&as=flame&lane=0.1").0.matches(HOSTILE).count(), 0);
+    let none = file(&page, "tab=chart&as=flame&function=nosuch").0;
+    assert!(none.starts_with("<svg") && none.contains("no sample"), "{none}");
 }
